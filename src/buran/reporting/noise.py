@@ -10,7 +10,7 @@ import numpy as np
 
 from buran.campaign.plan import Mode
 from buran.modeling.pmnf.model_set import ModelSet
-from buran.modeling.pmnf.noise import noise_level
+from buran.modeling.pmnf.repetitions import noise_level
 from buran.profiles.experiment.table import Experiment
 from buran.reporting.call_paths import Array
 from buran.reporting.curves import run_values

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from buran.modeling.exact.formulas import passes_through
 from buran.modeling.numerics.tuning import NEARLY, OF_MEANS
-from buran.modeling.pmnf.basis import NO_GROWTH, Lead
 from buran.modeling.pmnf.model import Model
 from buran.modeling.pmnf.model_set import ModelSet
-from buran.modeling.pmnf.powers import PowerLog
+from buran.modeling.pmnf.powers import NO_GROWTH, Lead, PowerLog
 from buran.modeling.pmnf.tuning import STEADY
 from buran.reporting.call_paths import Array, CallPaths
 from buran.reporting.content import LEVEL, Report, start_and_end, unknown_rows

@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.campaign.config import Campaign
-from buran.campaign.plan import COUNTING, Mode, Plan, Purpose
+from buran.campaign.plan import COUNTING, Mode, Purpose
 from buran.campaign.point import has_all_steps
 from buran.errors import RunError
 from buran.features import FEATURES, known_mpi
-from buran.files import write_bytes
 from buran.instrumentation.balance import Balance, balance_of
 from buran.instrumentation.measured import extremes_s, imbalance_s, threads_of
 from buran.instrumentation.pooling import Pooled
@@ -25,9 +24,9 @@ from buran.measurement.attempt import PROFILE
 from buran.modeling.experiments import model_experiment
 from buran.modeling.numerics.tuning import MATTERS
 from buran.modeling.pmnf import SearchOptions
-from buran.modeling.pmnf.basis import Lead
 from buran.modeling.pmnf.fit import fit_models
 from buran.modeling.pmnf.model_set import ModelSet, write_models
+from buran.modeling.pmnf.powers import Lead
 from buran.modeling.pmnf.space import full_spaces, wider_space
 from buran.modeling.pmnf.tuning import STEADY
 from buran.modeling.priors.campaign import PathPrior, noise_resilient
@@ -111,9 +110,6 @@ def make_models(history: History, models_path: Path, findings_path: Path, table_
         assert history.session.earlier is not None
         history.session.earlier.make_models(history, models_path, findings_path, table_path)
         return
-    if _nothing_new(history):
-        _take_over(history, models_path, findings_path, table_path)
-        return
     session = history.session
     material = gather(history)
     tables, sets, priors = _fit(history, material)
@@ -130,39 +126,6 @@ def make_models(history: History, models_path: Path, findings_path: Path, table_
     further = [name for experiment in material.further for name in experiment.metrics]
     names = dict.fromkeys((*config.metrics, *config.extra_metrics, *further))
     write_models(models_path, [sets[name] for name in names if name in sets])
-
-
-def _nothing_new(history: History) -> bool:
-    """Tell whether the models of the iteration before were made from the same runs and builds under the same filter."""
-    plan, earlier, layout = history.plans[-1], history.plans[:-1], history.layout
-    if not earlier:
-        return False
-    last = earlier[-1]
-    files = [of(history.campaign, last.iteration) for of in (layout.models, layout.findings, layout.table)]
-    if (last.filter_text, last.modelled) != (plan.filter_text, plan.modelled) or not all(map(Path.is_file, files)):
-        return False
-    # A bundle that is tried or measured again has a newer pointer.
-    pointers = (layout.bundle_pointer(bundle.id) for each in earlier for bundle in each.bundles)
-    if any(pointer.stat().st_mtime > files[0].stat().st_mtime for pointer in pointers):
-        return False
-
-    def modelled(plans: Sequence[Plan]) -> tuple[set[Path], set[str]]:
-        runs = {run.folder for run in history.runs_of(plans) if run.purpose is plan.modelled}
-        return runs, {build.hash for each in plans for build in each.builds if build.mode is not Mode.VANILLA}
-
-    # A tensor model has a file of its own, and is made in no time.
-    tensor = history.findings(last.iteration).program_model[0] != "pmnf"
-    return not tensor and modelled(earlier) == modelled(history.plans)
-
-
-def _take_over(history: History, models_path: Path, findings_path: Path, table_path: Path) -> None:
-    """Write the models of the iteration before again, with findings that know today's runs at evaluation points."""
-    last = history.plans[-2].iteration
-    findings = history.findings(last)
-    now = _evaluation(history, findings.runtime, None)
-    write_bytes(table_path, history.layout.table(history.campaign, last).read_bytes())
-    replace(findings, iteration=history.plans[-1].iteration, evaluation=now).write(findings_path)
-    write_bytes(models_path, history.layout.models(history.campaign, last).read_bytes())
 
 
 def gather(history: History, all_steps: Mapping[str, tuple[str, ...]] | None = None) -> Material:

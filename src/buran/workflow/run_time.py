@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.modeling.pmnf.combine import add_models
-from buran.modeling.pmnf.model import Model
+from buran.modeling.pmnf.model import Model, add_models
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.priors.prior import startup_prior
 from buran.modeling.priors.resilient import fit_priors

@@ -1,4 +1,4 @@
-"""Sums of models, and comparison."""
+"""Sums of models."""
 
 from fractions import Fraction as F
 
@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from buran.modeling.pmnf import Factor, ModelFunction, PowerLog, Term, fit_models
-from buran.modeling.pmnf.combine import add_functions, add_models
-from buran.modeling.pmnf.model import predict_models
+from buran.modeling.pmnf.model import add_functions, add_models, predict_models
 
 POINTS = np.array([[p, n] for p in (2.0, 4, 8, 16, 32) for n in (10.0, 20, 30, 40, 50)])
 powers = st.builds(PowerLog, st.sampled_from([F(0), F(1, 2), F(1), F(2)]), st.integers(1, 2))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -11,13 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from buran.errors import UsageError
-from buran.modeling.exact.formulas import exact_models, passes_through
+from buran.modeling.exact.formulas import exact_models
 from buran.modeling.experiments import exact_rows
-from buran.modeling.pmnf import HypothesisSpace, Model, fit_models, format_function, full_space
+from buran.modeling.pmnf import Model, fit_models, format_function, full_space
 from buran.modeling.pmnf.derived import DerivedValue
 from buran.modeling.pmnf.space import wider_space
-from buran.modeling.pmnf.text import growth_class
 
 Count = Callable[..., float]
 LINES_OF_TWO = [(4, v) for v in (1, 2, 3, 4, 5)] + [(b, 1) for b in (6, 8, 10, 12)] + [(8, 3), (12, 5)]
@@ -55,16 +52,6 @@ def test_a_neighbour_search_beyond_cubes() -> None:
 @pytest.mark.parametrize("values", [(1, 2, 4), (2, 4, 8), (4, 8, 16)])
 def test_squares_on_three_values(values: tuple[int, ...]) -> None:
     assert formula(of_one(*values), lambda p: p * p, "p") == "p^2"
-
-
-def test_a_normal_form_that_gives_all_values_but_for_rounding_comes_before_one_that_passes_through_them() -> None:
-    points = np.array(list(product((4, 8, 16), (20, 30, 40))), dtype=float)
-    values = np.round(1000 * points[:, 1] ** 2 * np.log2(points[:, 1]))[None]
-    through = exact_models(points, values)[0]
-    assert through is not None and passes_through(through.function, points)
-    model = fit_models(points, values, exact=np.array([True])).models[0]
-    assert model is not None and "n^2 * log2(n)" in format_function(model.function, ["p", "n"])
-    assert growth_class(model.function, ["p", "n"]) == "n^2 * log2(n)"
 
 
 def test_four_terms_on_five_values() -> None:
@@ -166,18 +153,6 @@ def test_sums_of_products_come_back(coefficients: list[int], powers: list[tuple[
     assert model.function.evaluate(far)[0] == pytest.approx(count(far)[0], rel=1e-12)
 
 
-def test_the_space_is_extended_for_exact_values_that_lead_to_its_end() -> None:
-    points = np.array(of_one(10, 20, 30, 40, 50, 60), dtype=float)
-    values = np.array([[float(np.floor(0.3 * n**4.5)) for (n,) in points]])
-    (extended,) = fit_models(points, values, exact=np.array([True])).models
-    (time,) = fit_models(points, values).models
-    assert extended is not None
-    assert time is not None
-    truth = 0.3 * 120**4.5
-    assert time.function.evaluate([[120.0]])[0] == pytest.approx(truth, rel=1e-3)
-    assert extended.function.evaluate([[120.0]])[0] == pytest.approx(truth, rel=1e-3)
-
-
 def test_a_space_for_each_parameter() -> None:
     points = np.array(list(product((1, 2, 3, 4, 5), repeat=2)), dtype=float)
     values = np.array([0.3 * points[:, 1] ** 4.0 + points[:, 0]])
@@ -185,15 +160,6 @@ def test_a_space_for_each_parameter() -> None:
     (model,) = fit_models(points, values, space=spaces).models
     assert model is not None
     assert format_function(model.function, ["p", "n"]) == "0.3 n^4 + p"
-
-
-def test_a_space_too_large_for_memory_is_refused_with_its_size() -> None:
-    pairs = tuple((Fraction(number, 1000), 0) for number in range(1, 10001))
-    points = np.geomspace(1, 1000, 7000)[:, None]
-    with pytest.raises(UsageError, match="too large") as refused:
-        fit_models(points, points.T, space=HypothesisSpace(pairs))
-    assert "20000 terms" in str(refused.value)
-    assert "leave terms out" in str(refused.value)
 
 
 def test_few_values_of_a_parameter_are_not_passed_through_by_more_terms_than_tell():
@@ -236,17 +202,6 @@ def test_chance_along_the_ranks_is_no_formula_beside_a_proven_size() -> None:
     values = np.array([[31 * shares[int(p)] for p, _ in points]])
     edges = [DerivedValue.of("px", "grid2(p, 1)", ("p", "n")), DerivedValue.of("py", "grid2(p, 2)", ("p", "n"))]
     assert exact_models(points, values, [edges]) == [None]
-
-
-def test_three_sizes_and_one_further_number_of_ranks_tell_a_formula_with_short_coefficients() -> None:
-    """Sizes that double tell little by their distances: what speaks for the formula is how short it is."""
-    size = 1 << 20
-    points = np.array([(1, size), (1, 2 * size), (1, 4 * size), (2, size)], dtype=float)
-    (model,) = exact_models(points, np.array([[3 + (2 + p) * n for p, n in points]]))
-    assert model is not None
-    assert model.function.evaluate(np.array([[2.0, 32.0 * size]])) == pytest.approx(3 + 4 * 32 * size)
-    others = [other.function.evaluate(np.array([[2.0, 32.0 * size]]))[0] for other in model.alternatives]
-    assert min(others) == pytest.approx(3 + 3 * 32 * size + size)  # what few points leave open
 
 
 def test_numbers_without_a_law_have_no_formula_on_three_sizes() -> None:

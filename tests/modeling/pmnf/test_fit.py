@@ -92,13 +92,6 @@ def test_counts_of_two_parameters_are_exact(values, expected):
     assert model.quality.error < 1e-10
 
 
-def test_times_that_outgrow_the_steepest_power_get_a_steeper_one():
-    noise = 1 + 0.02 * np.random.default_rng(4).uniform(-1, 1, len(GRID))
-    fit = fit_models(GRID, (200 + 3 * P + 0.01 * N**4.5 * noise)[None])
-    assert fit.models[0].function.lead(1) == (F(9, 2), 0)
-    assert fit.predict(np.array([[32.0, 64.0]]))[0, 0] == pytest.approx(0.01 * 64**4.5, rel=0.1)
-
-
 def test_three_parameters():
     grid = np.array([(p, n, k) for p in (2.0, 4, 8, 16) for n in (10.0, 20, 30, 40) for k in (1.0, 2, 3, 5)])
     p, n, k = grid.T

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from buran.modeling.pmnf.noise import noise_level
+from buran.modeling.pmnf.repetitions import noise_level
 
 
 def test_level_is_the_mean_deviation_from_the_mean_in_percent():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from buran.modeling.pmnf.quality import adjusted_r2, rss, smape
+from buran.modeling.pmnf.model import adjusted_r2, rss, smape
 
 
 def test_smape():

@@ -8,8 +8,14 @@ import pytest
 from buran.modeling.pmnf import Factor, ModelFunction, ModelSet, PowerLog, Term, fit_models
 from buran.modeling.pmnf.alternative import Alternative
 from buran.modeling.pmnf.repetitions import scatter_of
-from buran.modeling.pmnf.structures import OpenStructure, structures, with_structures
-from buran.modeling.pmnf.together import pairs_apart, pairs_tied, undecided
+from buran.modeling.pmnf.structures import (
+    OpenStructure,
+    pairs_apart,
+    pairs_tied,
+    structures,
+    undecided,
+    with_structures,
+)
 from buran_studies.functions import grid
 from buran_studies.noise import inject
 

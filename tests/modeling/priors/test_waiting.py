@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buran.errors import UsageError
 from buran.modeling.numerics.tuning import NOISE
 from buran.modeling.pmnf.terms import ModelFunction
 from buran.modeling.price.noise import PointNoise
@@ -45,8 +44,7 @@ def test_a_wavefront_is_named_with_its_exponent() -> None:
         own for own in found if own is not None and own.term is not None and own.term.lead(0) == (Fraction(1, 2), 0)
     ]
     assert len(right) >= 54
-    assert all(own.share > 0.5 and own.share_error < 0.2 and own.p_value <= 0.01 for own in right)
-    assert abs(sum(weight for _, weight in right[0].candidates) - 1) < 0.1
+    assert all(own.share > 0.5 and own.p_value <= 0.01 for own in right)
 
 
 def test_waiting_begins_with_the_second_process() -> None:
@@ -84,11 +82,6 @@ def test_few_points_tell_nothing() -> None:
 def test_call_paths_without_prior_or_value_have_no_verdict() -> None:
     values = np.stack([EFFORT.evaluate(POINTS), np.full(25, np.nan)])
     assert diagnose(POINTS, values, [None, PRIOR], 0) == (None, None)
-
-
-def test_the_level_is_a_probability() -> None:
-    with pytest.raises(UsageError, match="between 0 and 1"):
-        diagnose(POINTS, EFFORT.evaluate(POINTS)[None], [PRIOR], 0, level=0)
 
 
 def test_growth_without_processes_and_what_cannot_wait_are_no_waiting() -> None:

@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from itertools import combinations, product
-from math import comb, lcm
+from itertools import product
+from math import lcm
 
 import numpy as np
 
@@ -31,13 +31,12 @@ from buran.modeling.exact.rational import (
     fraction_of,
     monomials,
     rational_terms,
-    saved,
     term_residues,
     term_sets,
 )
 from buran.modeling.numerics.modular import PRIME, Residues, checks, inverse, reduced, solved, spans
 from buran.modeling.numerics.modular import product as modular_product
-from buran.modeling.numerics.tuning import COMBINATIONS, FEW
+from buran.modeling.numerics.tuning import FEW
 from buran.modeling.pmnf.alternative import Alternative
 from buran.modeling.pmnf.candidates import Ids, Mask
 from buran.modeling.pmnf.derived import DerivedValue
@@ -269,30 +268,12 @@ class _Parameter:
         out = []
         for call in range(calls):
             near = order[scores[order[:, call], call] > scores[order[0, call], call] - MARGIN_BITS, call]
-            found = {options[index]: float(scores[index, call]) for index in near.tolist()}
-            out.append(
-                found if max(found.values(), default=MARGIN_BITS) >= MARGIN_BITS else self._short(found, counts, call)
-            )
+            out.append({options[index]: float(scores[index, call]) for index in near.tolist()})
         return out
 
     def value(self, index: int, level: Fraction) -> Fraction:
         """Return what a term is at a value, the constant being 0 and others 1 + their place in the table."""
         return self.table[index - 1].values[level] if index else Fraction(1)
-
-    def _short(self, scores: Scores, counts: Counts, call: int) -> Scores:
-        """Return sets of terms that the values alone do not prove, with the bits that short coefficients save."""
-        levels = max(self.lines, key=len)
-        values = [counts.fraction(call, point) for point in self.lines[levels][0].tolist()]
-        residues = term_residues(self.table, levels)
-        out = dict(scores)
-        for terms, score in scores.items():
-            indices = _indices(terms)
-            if len(indices) < len(levels):
-                base = reduced(residues[None, indices])[1][0].tolist()
-                rows = [[self.value(index, levels[point]) for index in indices] for point in base]
-                coefficients = _applied(_inverted(rows), [values[point] for point in base])
-                out[terms] = max(score, saved(values, coefficients) - terms.cost)
-        return dict(sorted(out.items(), key=lambda one: -one[1]))
 
 
 @lru_cache(maxsize=64)
@@ -336,13 +317,9 @@ class _Solver:
         for some in combined[: SearchOptions.alternatives]:
             products = list(product(*(_indices(terms) for terms in some)))
             columns = self.columns(products)
-            if len(products) < columns.shape[1] and reduced(columns[None])[2][0]:
-                solved = self._solved(products, columns, calls)
-            elif some is combined[0]:
-                solved = self._sparse(some, calls)
-            else:
+            if len(products) >= columns.shape[1] or not reduced(columns[None])[2][0]:
                 continue
-            for index, functions in enumerate(solved):
+            for index, functions in enumerate(self._solved(products, columns, calls)):
                 score = sum(by_set[terms] for by_set, terms in zip(scores[index], some, strict=True))
                 out[index] += [(function, score + bits) for function, bits in functions]
         return out
@@ -398,54 +375,6 @@ class _Solver:
                 cost = sum(self._cost((number,)) for number in terms)
                 out[index] += [] if function is None else [(function, -float(cost))]
         return out
-
-    def _sparse(self, some: Sequence[TermSet], calls: Sequence[int]) -> list[list[Formula]]:
-        """Try small sets of products where the points do not distinguish all of them.
-
-        A line shows which terms stand in the sum for the values that the others have there, so that constants and
-        straight lines join what the lines show.
-        """
-        indices = [
-            sorted({0, *_indices(terms), *(1 + t for t, term in enumerate(parameter.table) if term.cost == 1)})
-            for parameter, terms in zip(self.parameters, some, strict=True)
-        ]
-        return self._sets(list(product(*indices)), SearchOptions.max_terms, calls)
-
-    def _sets(self, products: Sequence[Product], most: int, calls: Sequence[int]) -> list[list[Formula]]:
-        """Try sets of up to `most` products; with more than one, no product of fewer explains a call path."""
-        costs = np.array([self._cost(each) for each in products])
-        columns = self.columns(products)
-        counts = self.counts.of(calls)
-        values = counts.residues()
-        out: list[list[Formula]] = [[] for _ in calls]
-        _, bits = counts.bits(np.arange(columns.shape[1])[None])
-        random = np.random.default_rng(_SEED)
-        tried = 0
-        for size in range(1, min(most, columns.shape[1] - 1) + 1):  # one value at least is not needed
-            if tried + comb(len(products), size) > COMBINATIONS:
-                break
-            sets = np.array(list(combinations(range(len(products)), size)), dtype=np.int64).reshape(-1, size)
-            tried += len(sets)
-            tests, usable = checks(columns[sets], random)
-            fits = (modular_product(tests, values.T) == 0) & usable[:, None]
-            cost = costs[sets].sum(axis=1)
-            spare = (columns.shape[1] - size) * bits - np.log2(tried)
-            for index in np.flatnonzero(fits.any(axis=0)).tolist():
-                fitting = np.flatnonzero(fits[:, index]) if not out[index] else np.zeros(0, dtype=np.int64)
-                for number in fitting[np.argsort(cost[fitting], kind="stable")][:BEAM].tolist():
-                    function = self._proven([products[i] for i in sets[number].tolist()], [calls[index]])[0]
-                    if function is None:
-                        continue
-                    proven = spare[index] >= MARGIN_BITS
-                    saving = 0.0 if proven else self._saved(function, calls[index]) - float(np.log2(tried))
-                    if proven or saving >= MARGIN_BITS:
-                        out[index].append((function, saving - float(cost[number])))
-        return out
-
-    def _saved(self, function: ModelFunction, call: int) -> float:
-        """Return how many bits of a call path's values the coefficients of a function save."""
-        values = [self.counts.fraction(call, point) for point in range(self.counts.numerators.shape[1])]
-        return saved(values, [Fraction(c).limit_denominator() for c in (function.constant, *function.coefficients)])
 
     def _cost(self, product_of_terms: Product) -> int:
         terms = zip(self.parameters, product_of_terms, strict=True)

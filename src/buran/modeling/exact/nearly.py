@@ -9,7 +9,7 @@ noisy values has reason to mistrust such sums, and takes a product of odd expone
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, product
 from typing import Any
@@ -22,12 +22,11 @@ from buran.modeling.numerics.intervals import ROUNDING
 from buran.modeling.numerics.least_squares import least_norm, orthogonal_part, span, unit_columns
 from buran.modeling.numerics.tuning import FEW, MATTERS
 from buran.modeling.pmnf.alternative import Alternative
-from buran.modeling.pmnf.basis import BasisFunction
 from buran.modeling.pmnf.candidates import Ids
 from buran.modeling.pmnf.few_values import cancels_through
-from buran.modeling.pmnf.model import Model, Quality
-from buran.modeling.pmnf.powers import PowerLog
-from buran.modeling.pmnf.quality import adjusted_r2, relative_weights, rss, smape
+from buran.modeling.pmnf.model import Model, Quality, adjusted_r2, rss, smape
+from buran.modeling.pmnf.powers import BasisFunction, PowerLog
+from buran.modeling.pmnf.repetitions import relative_weights
 from buran.modeling.pmnf.search import SearchOptions
 from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term
 from buran.modeling.pmnf.tuning import MARGIN_BITS
@@ -62,8 +61,7 @@ def near_models(points: Array, values: Array) -> list[Model | None]:
     shapes = _shapes(points)
     terms = [Term(factors) for factors in _products(shapes) if len(factors) <= 2]
     columns = np.array([term.evaluate(points) if term.factors else np.ones(len(points)) for term in terms])
-    grids = _Grids.of(terms, columns, shapes)
-    return [_near_model(points, row, terms, columns, grids) for row in values]
+    return [_near_model(points, row, terms, columns) for row in values]
 
 
 def without_rounding(points: Array, values: Array, model: Model, bases: Sequence[Sequence[BasisFunction]]) -> Model:
@@ -141,42 +139,7 @@ def _products(shapes: Sequence[Sequence[tuple[Factor, ...]]]) -> list[tuple[Fact
     return [tuple(factor for shape in some for factor in shape) for some in product(*shapes)]
 
 
-@dataclass(frozen=True, eq=False)
-class _Grids:
-    """Sets of all products of one factor of each of two parameters: what a loop in a loop counts.
-
-    Attributes
-    ----------
-    members
-        Shape (set, term): numbers of terms.
-    basis
-        Shape (set, point, term), orthonormal.
-    """
-
-    members: Ids
-    basis: Array
-
-    @classmethod
-    def of(cls, terms: Sequence[Term], columns: Array, shapes: Sequence[Sequence[tuple[Factor, ...]]]) -> _Grids:
-        """List the sets, of terms with columns (term, point); none where too few points would tell their terms."""
-        varied = [shape for shape in shapes if len(shape) > 1]
-        count = columns.shape[1]
-        if len(varied) != 2 or count < 2 ** len(varied) + FEW:
-            return cls(np.zeros((0, 0), dtype=np.int64), np.zeros((0, count, 0)))
-        index = {term.factors: number for number, term in enumerate(terms)}
-        pairs = product(varied[0][1:], varied[1][1:])
-        members = np.array([[index[factors] for factors in _products([[(), p], [(), n]])] for p, n in pairs])
-        return cls(members, np.linalg.qr(unit_columns(columns[members].transpose(0, 2, 1))[0])[0])
-
-    def nearest(self, values: Array, weights: Array) -> list[int]:
-        """Return the set that misses `values`, shape (point,), least at the worst point; an empty one without any."""
-        if not len(self.members):
-            return []
-        rest = values - np.einsum("spt,st->sp", self.basis, np.einsum("spt,p->st", self.basis, values))
-        return list(self.members[np.abs(rest * weights).max(axis=1).argmin()].tolist())
-
-
-def _near_model(points: Array, values: Array, terms: list[Term], columns: Array, grids: _Grids) -> Model | None:
+def _near_model(points: Array, values: Array, terms: list[Term], columns: Array) -> Model | None:
     count = len(values)
     if not values.any():
         return None
@@ -184,17 +147,12 @@ def _near_model(points: Array, values: Array, terms: list[Term], columns: Array,
     target = values * weights
     unit, length = unit_columns((columns * weights).T)
     scaled = unit.T
-    grid = grids.nearest(values, weights)
     # each set: orthonormal basis Q (set, term, point), rest r = b - Q'Q b (set, point)
     members, basis, rest = np.zeros((1, 0), np.int64), np.zeros((1, 0, count)), target[None]
     for number in range(1, min(SearchOptions.max_terms, count - FEW) + 1):
         members, basis, rest = _extended(members, basis, rest, scaled)
-        sets = [
-            *map(tuple, members[np.abs(rest).max(axis=1) <= MATTERS].tolist()),
-            *combinations(sorted(grid), number),
-        ]
         formulas: list[Formula] = []
-        for chosen in map(list, dict.fromkeys(sets)):
+        for chosen in members[np.abs(rest).max(axis=1) <= MATTERS].tolist():
             coefficients = least_norm(unit[:, chosen], target)
             # a chance sum meets each point that it was not fitted to with the probability of its misfit
             worst = float(np.abs(target - coefficients @ scaled[chosen]).max())

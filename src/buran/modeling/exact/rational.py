@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, lru_cache
 from itertools import combinations, combinations_with_replacement
-from math import gcd, isqrt, lcm, log2, prod
+from math import isqrt, prod
 
 import numpy as np
 
 from buran.modeling.numerics.modular import PRIME, Residues, inverse, residues
 from buran.modeling.numerics.tuning import COMBINATIONS
-from buran.modeling.pmnf.basis import Array, BasisFunction
 from buran.modeling.pmnf.candidates import Ids, Mask
 from buran.modeling.pmnf.derived import DerivedValue, neighbours
-from buran.modeling.pmnf.powers import PowerLog
+from buran.modeling.pmnf.powers import Array, BasisFunction, PowerLog
 from buran.modeling.pmnf.search import SearchOptions
 from buran.modeling.pmnf.terms import Factor
 
@@ -339,29 +338,6 @@ def _bits(whole: Residues) -> Array:
     """Return shape (call path,), from whole numbers of shape (call path, line, point on the line)."""
     unit = np.maximum(np.gcd.reduce(whole, axis=2), 1)
     return np.asarray(np.log2(1 + np.abs(whole).max(axis=2) / unit).max(axis=1))
-
-
-def saved(values: Sequence[Fraction], coefficients: Sequence[Fraction]) -> float:
-    """Return how many bits fewer it takes to name the coefficients of a formula than the values that it gives.
-
-    Values are named as multiples of what divides all, or all of their distances from the least one: whichever is
-    shorter. So a formula whose coefficients are short is no chance, even where hardly more values than coefficients
-    are known (minimum description length, Rissanen 1978).
-    """
-    common = lcm(*(value.denominator for value in values))
-    whole = [int(value * common) for value in values]
-    least = min(whole)
-    plain, apart = _multiples(whole), _length(least) + _multiples([value - least for value in whole])
-    return min(plain, apart) - sum(_length(c.numerator) + _length(c.denominator - 1) for c in coefficients)
-
-
-def _multiples(whole: Sequence[int]) -> float:
-    unit = max(gcd(*whole), 1)
-    return _length(unit) + sum(_length(value // unit) for value in whole)
-
-
-def _length(number: int) -> float:
-    return log2(1 + abs(number))
 
 
 def term_residues(terms: Sequence[RationalTerm], values: Sequence[Fraction]) -> Residues:

@@ -5,8 +5,7 @@ from buran.modeling.pmnf.fit import Fit, fit_models
 from buran.modeling.pmnf.model import Model, Quality, prediction_interval
 from buran.modeling.pmnf.model_set import ModelSet, models_to_json, read_models, write_models
 from buran.modeling.pmnf.powers import PowerLog
-from buran.modeling.pmnf.quality import relative_weights
-from buran.modeling.pmnf.scatter import Scatter
+from buran.modeling.pmnf.repetitions import Scatter, relative_weights
 from buran.modeling.pmnf.scoring import Costs
 from buran.modeling.pmnf.search import SearchOptions
 from buran.modeling.pmnf.space import HypothesisSpace, full_space, read_space

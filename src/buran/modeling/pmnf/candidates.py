@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from buran.modeling.numerics.intervals import ROUNDING
 from buran.modeling.numerics.tuning import COMBINATIONS, FEW
-from buran.modeling.pmnf.basis import NO_GROWTH, Array, BasisFunction
+from buran.modeling.pmnf.powers import NO_GROWTH, Array, BasisFunction
 from buran.modeling.pmnf.tuning import BEAM, REACH
 
 Ids = NDArray[np.int64]

@@ -13,9 +13,8 @@ import numpy as np
 from buran.modeling.numerics.intervals import ROUNDING
 from buran.modeling.numerics.tuning import FEW, MATTERS
 from buran.modeling.pmnf.alternative import Alternative, divided
-from buran.modeling.pmnf.basis import NO_GROWTH
 from buran.modeling.pmnf.candidates import Mask
-from buran.modeling.pmnf.powers import PowerLog
+from buran.modeling.pmnf.powers import NO_GROWTH, PowerLog
 from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term, predict
 from buran.modeling.pmnf.tuning import REACH
 

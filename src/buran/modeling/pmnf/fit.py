@@ -12,21 +12,17 @@ from buran.modeling.exact.formulas import exact_models, passes_through
 from buran.modeling.exact.nearly import near_models, without_rounding
 from buran.modeling.numerics.intervals import ROUNDING
 from buran.modeling.numerics.tuning import MATTERS
-from buran.modeling.pmnf.alternative import LazyAlternatives
+from buran.modeling.pmnf.alternative import LazyAlternatives, Target
 from buran.modeling.pmnf.beam import BOUND
-from buran.modeling.pmnf.block import Block
+from buran.modeling.pmnf.block import Block, loo_error, regress
 from buran.modeling.pmnf.candidates import Ids, Mask
 from buran.modeling.pmnf.derived import DerivedValue
-from buran.modeling.pmnf.mixture import Target
-from buran.modeling.pmnf.model import Model, Quality, predict_models, prediction_interval
-from buran.modeling.pmnf.quality import adjusted_r2, relative_weights, rss, smape
-from buran.modeling.pmnf.regression import loo_error, regress
-from buran.modeling.pmnf.scatter import Scatter
-from buran.modeling.pmnf.scoring import MEAN_ABSOLUTE
+from buran.modeling.pmnf.model import Model, Quality, adjusted_r2, predict_models, prediction_interval, rss, smape
+from buran.modeling.pmnf.repetitions import Scatter, relative_weights
 from buran.modeling.pmnf.search import Progress, SearchOptions, search
 from buran.modeling.pmnf.space import Spaces, full_space, is_full, space_of
 from buran.modeling.pmnf.terms import Array
-from buran.modeling.pmnf.tuning import DEVIATIONS, PROGRESS, STEADY
+from buran.modeling.pmnf.tuning import DEVIATIONS
 from buran.modeling.price.discrepancy import discrepancies
 
 _LARGEST = 1e150  # squares of larger values overflow
@@ -126,13 +122,12 @@ def fit_models(
     if scatter is None:
         scatter = Scatter.unknown(len(values))
     for calls, known, present in _layouts(points, values, np.flatnonzero(open_calls), exact):
-        block = np.ix_(calls, present)
-        weighted = _Weighted(values[block], default_weights(values[block]), scatter.of(calls), binary[calls])
-        searched = _searched(known, weighted, exact[calls], space, options, progress)
-        for call, model in zip(calls, searched, strict=True):
-            formula = models[call]
-            if formula is None or _is_simpler(model, formula):
-                models[call] = model
+        seen = values[np.ix_(calls, present)]
+        searched = _searched(known, seen, binary[calls], space, options, progress)
+        if all(is_full(space_of(space, p)) for p in range(known.shape[1])):
+            _follow(known, np.ldexp(seen, binary[calls, None]), exact[calls], searched, space)
+        for call, model in zip(calls.tolist(), searched, strict=True):
+            models[call] = models[call] or model
     for call in np.flatnonzero((values < 0).any(axis=1)).tolist():
         if (below := models[call]) is not None:
             models[call] = replace(below, signed=True)
@@ -176,84 +171,18 @@ def _first_alike(values: Array, exact: Mask) -> Ids:
     return same
 
 
-@dataclass(frozen=True, eq=False)
-class _Weighted:
-    """Values of call paths that were measured at the same points, with what they are fitted with.
-
-    Attributes
-    ----------
-    values, weights
-        Shape (call path, point); values lack a factor of 2^`binary`.
-    scatter
-        What is known about the noise.
-    binary
-        Shape (call path,).
-    """
-
-    values: Array
-    weights: Array
-    scatter: Scatter
-    binary: Ids
-
-    def of(self, calls: list[int]) -> _Weighted:
-        """Return the part for some call paths."""
-        return _Weighted(self.values[calls], self.weights[calls], self.scatter.of(np.array(calls)), self.binary[calls])
-
-
-def _searched(
-    points: Array, weighted: _Weighted, exact: Mask, space: Spaces, options: SearchOptions, progress: Progress | None
-) -> list[Model]:
-    """Search for the models of call paths that were measured at all `points`; the full space may be left."""
-    fitted = _fit_complete(points, weighted, space, options, progress)
-    if all(is_full(space_of(space, p)) for p in range(points.shape[1])):
-        _extend(points, weighted, exact, fitted, options)
-        _follow(points, weighted, exact, fitted, space)
-    return fitted
-
-
-def _extend(points: Array, weighted: _Weighted, exact: Mask, fitted: list[Model], options: SearchOptions) -> None:
-    """Replace models that lead to the end of the full space, and exact ones that follow nothing, by better ones.
-
-    Of values that are not exact only models that miss by more than noise, and have the steepest power or miss widely;
-    by others with half the error at most.
-    """
-    space, noise = full_space(), MEAN_ABSOLUTE * weighted.scatter.share
-
-    def is_lost(model: Model, is_exact: bool, noise: float) -> bool:
-        error = model.quality.error
-        bases = (factor.basis for term in model.function.terms for factor in term.factors)
-        if is_exact:
-            return error > STEADY or any(space.is_extreme(basis) for basis in bases)
-        missed = options.criterion == "error" and error > max(noise, ROUNDING)
-        return missed and (error > STEADY or any(basis.lead[0] >= space.steepest for basis in bases))
-
-    lost = [
-        index for index, case in enumerate(zip(fitted, exact.tolist(), noise.tolist(), strict=True)) if is_lost(*case)
-    ]
-    if lost:
-        steeper = _fit_complete(points, weighted.of(lost), space.extended(), options, None)
-        for index, model in zip(lost, steeper, strict=True):
-            share = 1.0 if exact[index] else PROGRESS
-            still_lost = exact[index] and model.quality.error > STEADY
-            if model.quality.error < share * fitted[index].quality.error and not still_lost:
-                fitted[index] = model
-
-
-def _follow(points: Array, weighted: _Weighted, exact: Mask, fitted: list[Model], space: Spaces) -> None:
+def _follow(points: Array, values: Array, exact: Mask, models: list[Model], space: Spaces) -> None:
     """Replace models that exact values do not follow by formulas that they follow nearly, where there are some.
 
-    Those that they follow lose the terms that follow rounding.
+    Exact values that a model follows but for their rounding are no reason for further terms either.
     """
     counted = np.flatnonzero(exact).tolist()
-    if not counted:
-        return
-    values = np.ldexp(weighted.values, weighted.binary[:, None])
-    missed = [index for index in counted if fitted[index].quality.error > MATTERS]
+    missed = [index for index in counted if models[index].quality.error > MATTERS]
     for index, model in zip(missed, near_models(points, values[missed]) if missed else (), strict=True):
-        fitted[index] = model or fitted[index]
-    bases = [space_of(space, p).candidates(column) for p, column in enumerate(points.T)]
+        models[index] = model or models[index]
+    bases = [space_of(space, p).candidates(column) for p, column in enumerate(points.T)] if counted else []
     for index in counted:
-        fitted[index] = without_rounding(points, values[index], fitted[index], bases)
+        models[index] = without_rounding(points, values[index], models[index], bases)
 
 
 def _explain(
@@ -267,13 +196,6 @@ def _explain(
             models[call] = model
             explained[call] = model is not None and not passes_through(model.function, points[present])
     return explained
-
-
-def _is_simpler(model: Model, formula: Model) -> bool:
-    """Tell whether a model in normal form gives all counts but for their rounding, with fewer terms than a formula."""
-    quality = model.quality
-    rounded = quality.rss <= quality.points / 4 and quality.error <= MATTERS  # whole numbers leave a half at most
-    return rounded and len(model.function.terms) < len(formula.function.terms)
 
 
 def _check(points: Array, values: Array) -> None:
@@ -335,20 +257,19 @@ def _layouts(points: Array, values: Array, calls: Ids, exact: Mask) -> Iterator[
             yield some[(idle == without).all(axis=1)], at, present[there]
 
 
-def _fit_complete(
-    points: Array, weighted: _Weighted, space: Spaces, options: SearchOptions, progress: Progress | None
+def _searched(
+    points: Array, values: Array, binary: Ids, space: Spaces, options: SearchOptions, progress: Progress | None
 ) -> list[Model]:
-    """Fit call paths that were measured at all `points`."""
-    values, weights, binary = weighted.values, weighted.weights, weighted.binary
+    """Search for the models of call paths that were measured at all points; values lack a factor of 2^`binary`."""
+    weights = default_weights(values)
     tables, hypotheses = search(points, values, weights, space, options, progress)
     block = Block(points, values, weights, binary, tables, hypotheses)
-    models: list[Model | None] = [None] * len(values)
+    models: dict[int, Model] = {}
     size = hypotheses.rows[:, 0].any(axis=2).sum(axis=1)
     for terms in np.unique(size):
         calls = np.flatnonzero(size == terms)
-        for call, model in zip(calls.tolist(), _final_fit(block, calls, int(terms)), strict=True):
-            models[call] = model
-    return [model for model in models if model is not None]
+        models |= zip(calls.tolist(), _final_fit(block, calls, int(terms)), strict=True)
+    return [models[call] for call in range(len(values))]
 
 
 def _final_fit(block: Block, calls: Ids, terms: int) -> list[Model]:

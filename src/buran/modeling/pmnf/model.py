@@ -1,19 +1,21 @@
-"""Model objects: a function with its quality, its uncertainty and the hypotheses it competed with."""
+"""Model objects: a function with its quality, its uncertainty and the hypotheses it competed with; and sums of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from math import fsum
 
 import numpy as np
+from numpy.typing import NDArray
 
 from buran.errors import UsageError
 from buran.modeling.numerics.intervals import of_sum
-from buran.modeling.pmnf.alternative import Alternative, prepare
-from buran.modeling.pmnf.mixture import Target, mixture_interval
-from buran.modeling.pmnf.terms import Array, ModelFunction, predict
+from buran.modeling.pmnf.alternative import Alternative, Target, mixture_interval, prepare
+from buran.modeling.pmnf.terms import Array, ModelFunction, Term, predict
 from buran.modeling.price.discrepancy import Discrepancy, left_over_at
 
+_SAME = 1e-12  # of the largest value: differences below are rounding
 _MOST_PARTS = 2000
 """Parts whose errors are added up for the interval of a sum, the largest first: of more it takes minutes."""
 
@@ -84,6 +86,46 @@ class Model:
     def predict(self, points: Array) -> Array:
         """Return what the model predicts at `points` (point, parameter), shape (point,). See `predict_models`."""
         return np.asarray(predict_models([self], points)[0])
+
+
+def smape(predicted: Array, actual: Array) -> Array:
+    """Symmetric mean absolute percentage error over the last axis, in percent (0 to 200).
+
+    ``mean(2 |p - a| / (|a| + |p|)) * 100``; a pair that is equal but for rounding at the scale of the row,
+    such as two zeros, counts 0. NaN where `actual` is NaN at every point; other NaN points are left out.
+    """
+    gap = np.abs(predicted - actual)
+    size = np.abs(actual) + np.abs(predicted)
+    present = np.isfinite(actual)
+    scale = np.max(np.where(present, np.abs(actual), 0.0), axis=-1, keepdims=True, initial=0.0)
+    same = gap <= _SAME * scale
+    parts = np.divide(2 * gap, size, out=np.zeros_like(gap), where=present & ~same & (size > 0))
+    number = present.sum(axis=-1)
+    out = np.full(number.shape, np.nan)
+    return np.asarray(np.divide(100 * parts.sum(axis=-1), number, out=out, where=number > 0))
+
+
+def rss(predicted: Array, actual: Array) -> Array:
+    """Residual sum of squares over the last axis, without NaN points."""
+    return np.asarray(np.nansum((predicted - actual) ** 2, axis=-1))
+
+
+def adjusted_r2(predicted: Array, actual: Array, coefficients: int | NDArray[np.int64]) -> Array:
+    """Share of the variance over the last axis that is explained, corrected for the number of coefficients.
+
+    NaN where no degree of freedom remains or all values are equal.
+    """
+    number = np.isfinite(actual).sum(axis=-1)
+    mean = np.divide(np.nansum(actual, axis=-1), number, out=np.zeros(number.shape), where=number > 0)
+    total = np.nansum((actual - mean[..., None]) ** 2, axis=-1)
+    free = number - coefficients
+    ratio = np.divide(
+        rss(predicted, actual) * (number - 1),
+        total * free,
+        out=np.full(total.shape, np.nan),
+        where=(total > 0) & (free > 0),
+    )
+    return np.asarray(1 - ratio)
 
 
 def predict_models(models: Sequence[Model | None], points: Array) -> Array:
@@ -182,3 +224,52 @@ def _of_sums(
     for row, group in sums:
         some = [index[id(part)] for part in group if id(part) in index]
         lower[row], upper[row] = of_sum(predicted[row], middle[some] - low[some], high[some] - middle[some])
+
+
+def add_functions(functions: Iterable[ModelFunction]) -> ModelFunction:
+    """Return the sum; equal terms are joined, so that it has the value of the sum at every point."""
+    constants: list[float] = []
+    parts: dict[Term, list[float]] = {}
+    for function in functions:
+        constants.append(function.constant)
+        for coefficient, term in zip(function.coefficients, function.terms, strict=True):
+            parts.setdefault(term, []).append(coefficient)
+    terms = sorted(parts, key=lambda term: term.growth_order, reverse=True)
+    kept = [(total, term) for term in terms if (total := fsum(parts[term]))]
+    return ModelFunction(fsum(constants), tuple(c for c, _ in kept), tuple(t for _, t in kept))
+
+
+def add_models(models: Sequence[Model | None], points: Array, values: Array) -> Model | None:
+    """Return the sum of models, judged by the sum of what was measured.
+
+    Parameters
+    ----------
+    models
+        Those to add; None for call paths where nothing was measured.
+    points
+        Shape (point, parameter).
+    values
+        Shape (point,): the measured sum; NaN where it is not known.
+
+    Returns
+    -------
+    Model or None
+        None if there is none to add. Its intervals take the errors of the parts as independent. It has no
+        alternatives, and no error at left-out points.
+    """
+    present = [model for model in models if model is not None]
+    if not present:
+        return None
+    function = add_functions(model.function for model in present)
+    known = np.isfinite(values)
+    predicted, actual = predict_models(present, points).sum(axis=0)[known], values[known]
+    count, signed = int(known.sum()), any(model.signed for model in present)
+    quality = Quality(
+        count,
+        float(smape(predicted, actual)) if count else np.nan,
+        np.nan,
+        np.nan,
+        float(adjusted_r2(predicted, actual, np.array(1 + len(function.terms)))) if count else np.nan,
+        float(rss(predicted, actual)),
+    )
+    return Model(function, quality, parts=tuple(present), signed=signed)

@@ -13,8 +13,7 @@ import numpy as np
 
 from buran.extensions import from_extra
 from buran.files import JsonObject, read_document, write_json
-from buran.modeling.pmnf.alternative import Alternative, prepare
-from buran.modeling.pmnf.mixture import Target
+from buran.modeling.pmnf.alternative import Alternative, Target, prepare
 from buran.modeling.pmnf.model import Model, Quality, predict_models, prediction_interval
 from buran.modeling.pmnf.space import full_space
 from buran.modeling.pmnf.terms import Array, ModelFunction

@@ -1,15 +1,70 @@
-"""From repeated measurements to one value and one weight for each point."""
+"""From repeated measurements to one value for each point, and what they tell of noise."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from buran.errors import UsageError
-from buran.modeling.pmnf.quality import relative_weights
-from buran.modeling.pmnf.scatter import Scatter
+from buran.modeling.numerics.tuning import FLOOR
 from buran.modeling.pmnf.terms import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Scatter:
+    """Noise of the values of each call path, known from repetitions.
+
+    Attributes
+    ----------
+    share
+        Shape (call path,): standard deviation of a value times its weight; with relative weights its relative
+        standard deviation.
+    degrees
+        Shape (call path,): degrees of freedom behind it; 0 where nothing was measured twice.
+    """
+
+    share: Array
+    degrees: NDArray[np.int64]
+
+    @classmethod
+    def unknown(cls, calls: int) -> Scatter:
+        """Return the scatter of call paths without repetitions."""
+        return cls(np.zeros(calls), np.zeros(calls, dtype=np.int64))
+
+    def of(self, calls: NDArray[np.int64] | NDArray[np.bool_] | slice) -> Scatter:
+        """Return the part for some call paths."""
+        return Scatter(self.share[calls], self.degrees[calls])
+
+
+def noise_level(repetitions: Array) -> Array:
+    """Mean absolute deviation of repetitions from their mean, in percent of it.
+
+    As the paper on cost-effective modelling estimates noise: the divergence from the arithmetic mean.
+
+    Parameters
+    ----------
+    repetitions
+        Shape (..., repetition); NaN where there is none.
+
+    Returns
+    -------
+    array
+        Shape (...): NaN with fewer than two repetitions or a mean of 0; 0 where all are equal.
+    """
+    values = np.asarray(repetitions, dtype=np.float64)
+    present = np.isfinite(values)
+    number = present.sum(axis=-1)
+    scale = np.max(np.where(present, np.abs(values), 0.0), axis=-1, initial=0.0)
+    scale = np.where(scale > 0, scale, 1.0)  # sums of huge values overflow
+    shares = np.where(present, values, 0.0) / scale[..., None]
+    mean = shares.sum(axis=-1) / np.maximum(number, 1)
+    gap = np.where(present, np.abs(shares - mean[..., None]), 0.0).sum(axis=-1) / np.maximum(number, 1)
+    is_defined = (number > 1) & (mean != 0)
+    return np.asarray(100 * np.divide(gap, np.abs(mean), out=np.full(mean.shape, np.nan), where=is_defined))
+
 
 Repetition = Literal["mean", "median", "min", "max"]
 REPETITIONS: tuple[Repetition, ...] = get_args(Repetition)
@@ -76,3 +131,19 @@ def scatter_of(repetitions: Array, repetition: Repetition = "mean") -> Scatter:
     typical = (1 - 2 / (9 * freedom)) ** 3  # median of the estimate of a variance, by its mean (Wilson and Hilferty)
     variances = np.where(free > 0, squares * shrinkage / freedom / typical, np.nan)
     return Scatter(np.sqrt(np.nan_to_num(over_repetitions(variances, "median"))), degrees)
+
+
+def relative_weights(values: Array) -> Array:
+    """Weights for noise that is a share of the value.
+
+    ``1 / max(|value|, 0.001 of the call path's largest)``: a value of 0 among larger ones counts like one of
+    a thousandth of the largest, instead of infinitely. 1 for call paths of zeros.
+
+    Returns
+    -------
+    array
+        Shape (call path, point); NaN where `values` are.
+    """
+    size = np.abs(values)
+    largest = np.max(np.where(np.isfinite(size), size, 0.0), axis=1, keepdims=True, initial=0.0)
+    return np.asarray(1 / np.where(largest > 0, np.maximum(size, FLOOR * largest), 1.0 + 0 * size))

@@ -15,7 +15,6 @@ from threadpoolctl import ThreadpoolController
 from buran.errors import UsageError
 from buran.modeling.numerics.arrays import best
 from buran.modeling.pmnf.beam import Beam, Dictionary, extend, first_occurrence, leave_one_out, one_term, parents
-from buran.modeling.pmnf.best_hypotheses import BestHypotheses
 from buran.modeling.pmnf.candidates import (
     DEPENDENT,
     Ids,
@@ -30,6 +29,7 @@ from buran.modeling.pmnf.candidates import (
 )
 from buran.modeling.pmnf.scoring import (
     ROUNDING_ERROR,
+    BestHypotheses,
     Costs,
     Criterion,
     Sums,
@@ -42,8 +42,6 @@ from buran.modeling.pmnf.terms import Array
 from buran.modeling.pmnf.tuning import BEAM, PROGRESS
 
 Progress = Callable[[int], None]
-_ARRAYS = 8  # of the size of all terms at all points that the search has at once
-_MOST_BYTES = 4_000_000_000
 _CHUNK_BYTES = 3_000_000  # of one working array; larger ones fall out of the cache
 
 
@@ -121,7 +119,6 @@ def search(
     count, parameters = points.shape
     gaps = {1: count, 2: 1}.get(parameters, 0)  # a function of several parameters hardly ever dips between values
     functions = [space_of(space, p).candidates(points[:, p]) for p in range(parameters)]
-    _check_memory(max(map(len, functions)), count)
     tables = [TermTable.of(functions[p], points[:, p], gaps) for p in range(parameters)]
     hypotheses = BestHypotheses.of(len(values), options.alternatives, options.max_terms, parameters)
     if min(options.max_terms, count - 2) < 1 or not any(table.functions for table in tables):
@@ -141,18 +138,6 @@ def search(
         if progress is not None:
             progress(len(y))
     return tables, hypotheses
-
-
-def _check_memory(terms: int, points: int) -> None:
-    """Refuse a space whose terms alone do not fit into memory."""
-    needed = 8 * _ARRAYS * terms * points
-    if needed > _MOST_BYTES:
-        raise UsageError(
-            "the hypothesis space is too large for the search",
-            why=f"{terms} terms of a parameter at {points} points take {needed / 1e9:.3g} GB, "
-            f"more than {_MOST_BYTES / 1e9:.3g} GB",
-            hint="leave terms out of the space, those with logarithms first, or model fewer points",
-        )
 
 
 def _listed(table: TermTable, parameters: int) -> int:

@@ -12,17 +12,13 @@ from pathlib import Path
 import numpy as np
 
 from buran.errors import FormatError, UsageError
-from buran.exponents import MOST_LOGS, Exponents, read_exponents
-from buran.modeling.pmnf.basis import Array, BasisFunction, Lead
-from buran.modeling.pmnf.powers import PowerLog
+from buran.exponents import Exponents, read_exponents
+from buran.modeling.pmnf.powers import Array, BasisFunction, Lead, PowerLog
 
 _POWERS = "0 1/4 1/3 1/2 2/3 3/4 4/5 1 5/4 4/3 3/2 5/3 7/4 2 9/4 7/3 5/2 8/3 11/4 3"
 _LOGS = (0, 1, 2)
 _LOG_OVERCOME = Fraction(2, 3)
 _SHARES = PowerLog(Fraction(-1))
-_BEYOND = tuple((Fraction(power), log) for power in ("7/2", "4", "9/2", "5") for log in (0, 1)) + tuple(
-    (Fraction(power), 3) for power in (0, 1, 2, 3)
-)
 
 
 @dataclass(frozen=True)
@@ -65,25 +61,10 @@ class HypothesisSpace:
         pairs = set(self.pairs)
         return self.pairs + tuple(pair for pair in negated if pair not in pairs)
 
-    @cached_property
-    def steepest(self) -> Fraction:
-        """The largest power."""
-        return max(power for power, _ in self.pairs)
-
-    def is_extreme(self, basis: BasisFunction) -> bool:
-        """Tell whether no term of the space grows faster, by its power or by its logarithm."""
-        power, log = basis.lead
-        return power >= self.steepest or log >= max((j for _, j in self.pairs if j), default=MOST_LOGS)
-
     def up_to(self, lead: Lead) -> HypothesisSpace:
         """Return the space without what grows faster than `lead` (power, power of the logarithm) and than a line."""
         most = max(lead, (Fraction(1), 0))
         return replace(self, pairs=tuple(pair for pair in self.pairs if pair <= most))
-
-    def extended(self) -> HypothesisSpace:
-        """Return the space with steeper powers and logarithms, for values that lead to its end."""
-        further = (pair for pair in _BEYOND if pair not in self.pairs)
-        return replace(self, pairs=(*self.pairs, *further))
 
     @cached_property
     def _powers(self) -> tuple[PowerLog, ...]:

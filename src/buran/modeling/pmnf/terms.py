@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.files import JsonObject
-from buran.modeling.pmnf.basis import NO_GROWTH, BasisFunction, Lead, Style, read_basis
 from buran.modeling.pmnf.derived import DerivedValue
+from buran.modeling.pmnf.powers import NO_GROWTH, BasisFunction, Lead, Style, read_basis
 
 Array = NDArray[np.float64]
 

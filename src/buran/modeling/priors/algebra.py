@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 
-from buran.modeling.pmnf.basis import BasisFunction
 from buran.modeling.pmnf.derived import DerivedValue
-from buran.modeling.pmnf.powers import PowerLog
+from buran.modeling.pmnf.powers import BasisFunction, PowerLog
 from buran.modeling.pmnf.terms import Factor, ModelFunction, Term
 
 

@@ -165,37 +165,6 @@ def with_sums(effort: Effort, parts: Mapping[int, Mapping[str, ModelFunction]], 
     return replace(effort, functions=tuple(functions), steadiness=tuple(steadiness), residual=residual)
 
 
-def by_visits(effort: Effort, points: Array, counts: Array, visits: Array) -> Effort:
-    """Return efforts, some as the visits times what each visit takes: of a solver whose rounds depend on data.
-
-    Where counts are no function of the parameters, those of a visit may be: then what is irregular is in the visits
-    alone, which often reach a limit.
-
-    Parameters
-    ----------
-    points, counts, visits
-        As for `effort_of`, with repetitions.
-    """
-    functions, steadiness, residual = list(effort.functions), list(effort.steadiness), effort.residual.copy()
-    called, single = over_repetitions(visits, "median"), over_repetitions(counts, "median")
-    irregular = [state in (Steadiness.DATA_DEPENDENT, Steadiness.UNEXPLAINED) for state in steadiness]
-    rows = np.flatnonzero(np.array(irregular, dtype=bool) & (called > 0).all(axis=1) & (np.ptp(called, axis=1) > 0))
-    if not len(rows):
-        return effort
-    calls = effort_of(points, called[rows], metric="visits")
-    each = effort_of(points, single[rows] / called[rows], metric=effort.metric)
-    for index, row in enumerate(rows.tolist()):
-        of_calls, of_visit, whole = calls.functions[index], each.functions[index], functions[row]
-        if of_calls is None or of_visit is None or calls.steadiness[index] is Steadiness.UNEXPLAINED:
-            continue
-        function = multiplied(of_calls, of_visit)
-        much_less = each.residual[index] <= max(OF_MEANS, residual[row] / CLOSE)
-        if whole is None or much_less or _size(function) <= _size(whole):
-            functions[row], residual[row] = function, misfit(points, single[[row]], [function])[0]
-            steadiness[row] = steadiness_of(points, single[row], function, float(residual[row]))
-    return replace(effort, functions=tuple(functions), steadiness=tuple(steadiness), residual=residual)
-
-
 def steadiness_of(points: Array, counts: Array, function: ModelFunction | None, residual: float) -> Steadiness:
     """Tell how well a function describes steady counts.
 
@@ -287,10 +256,6 @@ def misfit(points: Array, values: Array, functions: list[ModelFunction]) -> Arra
     floor = np.maximum(size, FLOOR * size.max(axis=1, keepdims=True, initial=0.0))
     gap = np.abs(values - np.array([function.evaluate(points) for function in functions]).reshape(values.shape))
     return np.asarray(np.divide(gap, floor, out=np.zeros_like(gap), where=floor > 0).max(axis=1, initial=0.0))
-
-
-def _size(function: ModelFunction) -> int:
-    return len(function.terms) + len({factor for term in function.terms for factor in term.factors})
 
 
 def bytes_of(

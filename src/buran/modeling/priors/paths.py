@@ -18,7 +18,7 @@ from buran.modeling.pmnf.repetitions import over_repetitions
 from buran.modeling.pmnf.space import Spaces, full_spaces
 from buran.modeling.pmnf.terms import Array, ModelFunction
 from buran.modeling.priors.communication import POLLS, Operation, operation_of
-from buran.modeling.priors.effort import OPEN, Effort, Steadiness, by_visits, bytes_of, effort_of, power_law, with_sums
+from buran.modeling.priors.effort import OPEN, Effort, Steadiness, bytes_of, effort_of, power_law, with_sums
 from buran.modeling.priors.prior import ALONE, KnownMpi, Prior, communication_prior, computation_prior
 from buran.modeling.priors.steps import Repeats, repeats, that_repeat
 from buran.profiles.experiment.table import Experiment
@@ -279,8 +279,6 @@ def _computation(rows: Ids, counts: _Counts) -> list[PathCounts]:
         counts.points,
         counts.values[metric][rows],
     )
-    if "visits" in counts.values:
-        effort = by_visits(effort, counts.points, counts.values[metric][rows], counts.values["visits"][rows])
     return [_one_computation(effort, index, counts, row, metric) for index, row in enumerate(rows.tolist())]
 
 

@@ -276,19 +276,18 @@ def communication_prior(
     UsageError
         If the cost model needs a communicator's size and there is none, or it is no single term.
     """
-    logs, inverse = (None, None) if size is None else (_log2(size), _inverse(size))
-    volume = _volume(operation.volume, sent, received, size, inverse)
+    volume = _volumes(sent, received, size)[operation.volume]
     notes = []
     if volume is not None and volume.is_zero:
         notes.append(f"{name} moves no bytes: latency alone is in its prior")
         volume = None
     if size == ONE and CostPart.STEPS in operation.parts:
         notes.append(ALONE)
-    columns = [Column("constant", ONE)]
+    columns, parts = [Column("constant", ONE)], _parts(visits, volume, size)
     for part in operation.parts:
-        made = _part(part, visits, volume, size, logs, inverse)
+        made = parts[part]
         if made is None:
-            if part in (CostPart.BYTES,) or (volume is None and "B" in part.value):
+            if volume is None and "B" in part.value:
                 continue
             raise UsageError(
                 f"the cost model of {name} needs the size of its communicator",
@@ -297,7 +296,7 @@ def communication_prior(
             )
         if not made.is_zero and not any(_parallel(made, column.function) for column in columns):
             columns.append(Column(part.value, made))
-    further = [(part.value, _part(part, visits, volume, size, logs, inverse)) for part in operation.others]
+    further = [(part.value, parts[part]) for part in operation.others]
     source = operation.source
     known = {} if mpi is None else mpi.parts(name.removesuffix("_c"), visits, volume, size, parameters)
     if known and mpi is not None:
@@ -346,54 +345,45 @@ def startup_prior(processes: int | None) -> Prior:
     return Prior(tuple(columns), "start-up and shutdown: a tree over the processes")
 
 
-def _part(
-    part: CostPart,
-    visits: ModelFunction,
-    volume: ModelFunction | None,
-    size: ModelFunction | None,
-    logs: ModelFunction | None,
-    inverse: ModelFunction | None,
-) -> ModelFunction | None:
-    if part is CostPart.CALL:
-        return visits
-    if part is CostPart.BYTES:
-        return volume
-    if part is CostPart.STEPS:
-        return None if logs is None else multiplied(visits, logs)
-    if part is CostPart.PEERS:
-        return None if size is None else multiplied(visits, added((size, ModelFunction(-1.0))))
-    if volume is None:
-        return None
-    if part is CostPart.SHARED_BYTES:
-        return None if inverse is None else added((volume, scaled(multiplied(volume, inverse), -1.0)))
-    if part is CostPart.OWN_BYTES:
-        return None if inverse is None else multiplied(volume, inverse)
-    if part is CostPart.PEER_BYTES:
-        return None if size is None else multiplied(volume, added((size, ModelFunction(-1.0))))
-    return None if logs is None else multiplied(volume, logs)
+def _product(one: ModelFunction | None, other: ModelFunction | None) -> ModelFunction | None:
+    return None if one is None or other is None else multiplied(one, other)
 
 
-def _volume(
-    volume: Volume,
-    sent: ModelFunction,
-    received: ModelFunction,
-    size: ModelFunction | None,
-    inverse: ModelFunction | None,
-) -> ModelFunction | None:
-    plain: Mapping[Volume, ModelFunction] = {
+def _parts(
+    visits: ModelFunction, volume: ModelFunction | None, size: ModelFunction | None
+) -> Mapping[CostPart, ModelFunction | None]:
+    """Return the parts of cost models for these calls and bytes; None where a size is not known, or no bytes move."""
+    logs, inverse, peers = None, None, None
+    if size is not None:
+        logs, inverse, peers = _log2(size), _inverse(size), added((size, ModelFunction(-1.0)))
+    stays = _product(volume, inverse)
+    return {
+        CostPart.CALL: visits,
+        CostPart.STEPS: _product(visits, logs),
+        CostPart.PEERS: _product(visits, peers),
+        CostPart.BYTES: volume,
+        CostPart.SHARED_BYTES: None if volume is None or stays is None else added((volume, scaled(stays, -1.0))),
+        CostPart.STEP_BYTES: _product(volume, logs),
+        CostPart.PEER_BYTES: _product(volume, peers),
+        CostPart.OWN_BYTES: stays,
+    }
+
+
+def _volumes(
+    sent: ModelFunction, received: ModelFunction, size: ModelFunction | None
+) -> Mapping[Volume, ModelFunction | None]:
+    """Return the messages of cost models; None where the size is not known, or there are none."""
+    both, inverse = added((sent, received)), None if size is None else _inverse(size)
+    return {
+        Volume.NONE: None,
         Volume.SENT: sent,
         Volume.RECEIVED: received,
-        Volume.BOTH: added((sent, received)),
+        Volume.BOTH: both,
+        Volume.SENT_SHARE: _product(sent, inverse),
+        Volume.BOTH_SHARE: _product(both, inverse),
+        Volume.ROOT_SENT: _product(sent, size),
+        Volume.ROOT_RECEIVED: _product(received, size),
     }
-    if volume in plain:
-        return plain[volume]
-    if volume is Volume.NONE or size is None or inverse is None:
-        return None
-    if volume is Volume.SENT_SHARE:
-        return multiplied(sent, inverse)
-    if volume is Volume.BOTH_SHARE:
-        return multiplied(added((sent, received)), inverse)
-    return multiplied(sent if volume is Volume.ROOT_SENT else received, size)
 
 
 def _log2(size: ModelFunction) -> ModelFunction | None:

@@ -14,8 +14,7 @@ from buran.modeling.pmnf.alternative import Alternative
 from buran.modeling.pmnf.candidates import Mask
 from buran.modeling.pmnf.few_values import with_other_growth
 from buran.modeling.pmnf.fit import with_discrepancies
-from buran.modeling.pmnf.model import Model, Quality
-from buran.modeling.pmnf.quality import adjusted_r2, rss, smape
+from buran.modeling.pmnf.model import Model, Quality, adjusted_r2, rss, smape
 from buran.modeling.pmnf.structures import OpenStructure, with_structures
 from buran.modeling.pmnf.terms import Array, ModelFunction
 from buran.modeling.pmnf.tuning import DEVIATIONS

@@ -144,7 +144,7 @@ def models_from_priors(
     counts = priors_of(timed.tree, counted, timed.points, mpi, processes=processes, steps=steps, derived=derived)
     paths = _with_accounts(list(counts), times, accounts)
     paths = [_determined(path, row, times.priced) for path, row in zip(paths, values, strict=True)]
-    paths = [_done_here(path, times.points, row) for path, row in zip(paths, values, strict=True)]
+    paths = [_within_code(path, times.points, row) for path, row in zip(paths, values, strict=True)]
     paths = _with(paths, with_algorithms(times.points, values, [path.prior for path in paths]))
     starting = is_startup_or_shutdown(timed.tree.names)
     startup = replace(times.startup, repeated=tuple(timed.parameters.index(name) for name in steps or ()))
@@ -248,7 +248,7 @@ def _determined(path: PathCounts, values: Array, priced: bool) -> PathCounts:
     return path.left_to_times(f"{measured} points do not determine the {prior.fitted_count} coefficients of its prior")
 
 
-def _done_here(path: PathCounts, points: Array, values: Array) -> PathCounts:
+def _within_code(path: PathCounts, points: Array, values: Array) -> PathCounts:
     """Return computation without a prior if it takes longer than its counted effort can, and its memory.
 
     A function that fills large arrays by calls of the C library executes the same few basic blocks for any size: as a

@@ -9,7 +9,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from buran.errors import UsageError
 from buran.modeling.numerics.least_squares import SINGULAR, orthogonal_part, span, unit_columns
 from buran.modeling.numerics.tuning import FEW
 from buran.modeling.pmnf.powers import PowerLog
@@ -21,6 +20,9 @@ from buran.modeling.priors.prior import Column, Prior
 
 # Draws of noise alone, which waiting is compared with. Tuned: judgement.
 DRAWS = 999
+
+# How often a call path without waiting may be named. Tuned: judgement.
+LEVEL = 0.01
 
 # How waiting grows with the processes: trees; wavefronts on grids of three dimensions and of two; shared queues and
 # chains that let one process through at a time.
@@ -49,27 +51,21 @@ class Waiting:
         How often noise alone makes such a difference, the choice of the term included; NaN if not known.
     effort_part, waiting_part
         Add up to the model of time; the second is zero without a finding.
-    candidates
-        What the second part may be, with weights that add up to 1, likeliest first; empty without a finding.
+    term
+        What the second part grows with, likeliest; None without a finding.
     noise
         Standard deviation of a measurement around the model, as a share of the value.
-    share, share_error
-        Of the waiting part in the model at the largest point, and its standard error.
+    share
+        Of the waiting part in the model at the largest point.
     """
 
     verdict: Verdict
     p_value: float
     effort_part: ModelFunction
     waiting_part: ModelFunction
-    candidates: tuple[tuple[Term, float], ...] = ()
+    term: Term | None = None
     noise: float = float("nan")
     share: float = 0.0
-    share_error: float = float("nan")
-
-    @property
-    def term(self) -> Term | None:
-        """The likeliest term of the waiting part."""
-        return self.candidates[0][0] if self.candidates else None
 
 
 def diagnose(
@@ -79,15 +75,14 @@ def diagnose(
     processes: int | None,
     *,
     companions: Sequence[Term] = (),
-    level: float = 0.01,
-    seed: int = 0,
     noise: PointNoise | None = None,
     can_wait: Sequence[bool] | None = None,
+    seed: int = 0,
 ) -> tuple[Waiting | None, ...]:
     """Test whether times need a term that the effort does not have.
 
     The best of many candidate terms is added to the prior. How much better noise alone would make a fit by the best of
-    these terms is known from drawn noise; the finding must be rarer than `level`. Candidates are what waiting grows
+    these terms is known from drawn noise; the finding must be rarer than `LEVEL`. Candidates are what waiting grows
     with (`WAITING`), alone and times the work that is waited for. The size of the noise is known from repetitions,
     where points were measured repeatedly, so that a misfit of many points is not taken for noise; else from residuals.
 
@@ -103,101 +98,63 @@ def diagnose(
         Column of the points that counts processes; None if there is none.
     companions
         Terms of the work of other call paths, which somebody may wait for.
-    level
-        How often a call path without waiting may be named.
-    seed
-        Seed of the drawn noise.
     noise
         Noise of the values, from repetitions.
     can_wait
         Whether a call path can wait for others at all, as MPI and locks do; a computation cannot. By default all can.
+    seed
+        Seed of the drawn noise.
 
     Returns
     -------
     tuple
         None for call paths without a prior or without values, and for those that cannot wait.
     """
-    if not 0 < level < 1:
-        raise UsageError("the level of a test lies between 0 and 1", why=f"it is {level:g}")
-    out: list[Waiting | None] = [None] * len(priors)
-    groups: dict[tuple[tuple[ModelFunction, ...], bytes], list[int]] = {}
+    out: list[Waiting | None] = []
     for row, prior in enumerate(priors):
         present = np.isfinite(values[row])
-        if prior is not None and present.any() and (can_wait is None or can_wait[row]):
-            groups.setdefault((prior.functions, present.tobytes()), []).append(row)
-    for rows in groups.values():
-        prior = priors[rows[0]]
-        present = np.isfinite(values[rows[0]])
-        assert prior is not None
-        group_noise = None if noise is None else PointNoise(noise.deviation[np.ix_(rows, present)], noise.degrees[rows])
-        group_verdicts = _diagnose_group(
-            points[present],
-            values[np.ix_(rows, present)],
-            prior,
-            processes,
-            companions,
-            level,
-            seed,
-            group_noise,
-        )
-        for row, waiting in zip(rows, group_verdicts, strict=True):
-            out[row] = waiting
+        if prior is None or not present.any() or not (can_wait is None or can_wait[row]):
+            out.append(None)
+            continue
+        own = None if noise is None else PointNoise(noise.deviation[[row]][:, present], noise.degrees[[row]])
+        out.append(_diagnosed(points[present], values[[row]][:, present], prior, processes, companions, own, seed))
     return tuple(out)
 
 
-def _diagnose_group(
+def _diagnosed(
     points: Array,
     values: Array,
     prior: Prior,
     processes: int | None,
     companions: Sequence[Term],
-    level: float,
+    noise: PointNoise | None,
     seed: int,
-    point_noise: PointNoise | None,
-) -> list[Waiting]:
+) -> Waiting:
+    """Test one call path, values of shape (1, point)."""
     design = prior.design(points)
-    worth = np.ones(values.shape) if point_noise is None else point_noise.worth
+    worth = np.ones(values.shape) if noise is None else noise.worth
     base = regress(design, values, nonnegative=True, worth=worth)
-    rank = span(design).shape[1]
-    plain = [prior.function(row) for row in base.coefficients]
-
-    def without(row: int, verdict: Verdict, p_value: float = float("nan")) -> Waiting:
-        return Waiting(verdict, p_value, plain[row], ModelFunction(0.0), noise=float(base.noise[row]))
-
+    effort = prior.function(base.coefficients[0])
+    nothing = Waiting(Verdict.NONE, float("nan"), effort, ModelFunction(0.0), noise=float(base.noise[0]))
     terms = _candidates(points, design, prior, processes, companions)
-    waits = [waited(term, processes) for term in terms]
-    degrees = len(points) - rank
-    sure = point_noise is not None and point_noise.degrees.max(initial=0) >= FEW
-    if degrees < (1 if sure else FEW) or not terms:
-        verdict = Verdict.UNKNOWN if degrees < FEW else Verdict.NONE
-        return [without(row, verdict) for row in range(len(plain))]
-    columns = np.stack([wait.evaluate(points) for wait in waits], axis=1)
+    degrees = len(points) - span(design).shape[1]
+    known = 0.0 if noise is None else float(noise.degrees[0])
+    if not terms or degrees < (1 if known >= FEW else FEW):
+        return nothing if degrees >= FEW else replace(nothing, verdict=Verdict.UNKNOWN)
+    columns = np.stack([waited(term, processes).evaluate(points) for term in terms], axis=1)
     random = np.random.default_rng(seed)
     drawn = random.normal(size=(DRAWS, len(points)))
-    out = []
-    for row in range(len(plain)):
-        gains, along = _gains(design, columns, base.weights[row], base.weights[row] * values[row])
-        chance, far = _gains(design, columns, base.weights[row], drawn)
-        ratio = gains[0] * (along[0] > 0)
-        if point_noise is not None and point_noise.degrees[row] >= FEW:
-            freedom = point_noise.degrees[row]
-            unsure = np.sqrt(freedom / random.chisquare(freedom, DRAWS))
-            p_value = _rarity(along[0].max(), point_noise.deviation[row].min() * unsure * np.abs(far).max(axis=1))
-        elif degrees >= FEW:
-            p_value = _rarity(ratio.max(), chance.max(axis=1))
-        else:
-            out.append(without(row, Verdict.UNKNOWN))
-            continue
-        if p_value > level:
-            out.append(without(row, Verdict.NONE, p_value))
-            continue
-        out.append(_named(points, values[row], prior, terms, p_value, processes, degrees, worth[row]))
-    return out
-
-
-def _rarity(gain: float, chance: Array) -> float:
-    """Return how often chance alone reaches what was found."""
-    return float((1 + (chance >= gain).sum()) / (1 + DRAWS))
+    gains, along = _gains(design, columns, base.weights[0], base.weights[0] * values[0])
+    chance, far = _gains(design, columns, base.weights[0], drawn)
+    if noise is not None and known >= FEW:
+        unsure = np.sqrt(known / random.chisquare(known, DRAWS))
+        found, by_chance = along[0].max(), noise.deviation.min() * unsure * np.abs(far).max(axis=1)
+    else:
+        found, by_chance = (gains[0] * (along[0] > 0)).max(), chance.max(axis=1)
+    p_value = float((1 + (by_chance >= found).sum()) / (1 + DRAWS))
+    if p_value > LEVEL:
+        return replace(nothing, p_value=p_value)
+    return _named(points, values, prior, terms, p_value, processes, worth)
 
 
 def ranks_above_one(points: Array, processes: int) -> int:
@@ -269,43 +226,24 @@ def _named(
     terms: Sequence[Term],
     p_value: float,
     processes: int | None,
-    degrees: int,
     worth: Array,
 ) -> Waiting:
-    """Fit prior and waiting together; weigh the terms it may be by their likelihood."""
-    fits: list[tuple[Term, Fitted, float]] = []
+    """Fit prior and waiting together, by the likeliest term."""
+    fits: list[tuple[float, Fitted, Term]] = []
     for term in terms:
         design = np.column_stack([prior.design(points), waited(term, processes).evaluate(points)])
-        fitted = regress(design, values[None], nonnegative=True, worth=worth[None])
+        fitted = regress(design, values, nonnegative=True, worth=worth)
         # deviance of noise that is a share of the prediction (gamma)
         predicted = np.maximum(fitted.coefficients[0] @ design.T, np.finfo(float).tiny)
-        ratio = np.maximum(values / predicted, 1e-12)
-        fits.append((term, fitted, float((worth**2 * (ratio - 1 - np.log(ratio))).sum())))
-    lowest = min(deviance for _, _, deviance in fits)
-    scale = max(lowest / max(degrees - 1, 1), 1e-30)
-    weights = np.array([np.exp(-(deviance - lowest) / scale) for _, _, deviance in fits])
-    weights = weights / weights.sum()
-    order = np.argsort(-weights, kind="stable")
-    term, fitted, _ = fits[int(order[0])]
+        ratio = np.maximum(values[0] / predicted, 1e-12)
+        fits.append((float((worth[0] ** 2 * (ratio - 1 - np.log(ratio))).sum()), fitted, term))
+    _, fitted, term = min(fits, key=lambda fit: fit[0])
     effort = prior.function(fitted.coefficients[0, :-1])
-    waits = waited(term, processes)
-    waiting = scaled(waits, float(fitted.coefficients[0, -1]))
+    waiting = scaled(waited(term, processes), float(fitted.coefficients[0, -1]))
     largest = points.max(axis=0)
     total = float(added((effort, waiting)).evaluate(largest))
-    part = float(waiting.evaluate(largest)) / total if total > 0 else float("nan")
-    error = (
-        float(np.sqrt(fitted.covariance[0, -1, -1]) * waits.evaluate(largest)) / total if total > 0 else float("nan")
-    )
-    return Waiting(
-        Verdict.WAITING,
-        p_value,
-        effort,
-        waiting,
-        tuple((fits[int(i)][0], float(weights[i])) for i in order if weights[i] >= 0.01),
-        float(fitted.noise[0]),
-        part,
-        error,
-    )
+    share = float(waiting.evaluate(largest)) / total if total > 0 else float("nan")
+    return Waiting(Verdict.WAITING, p_value, effort, waiting, term, float(fitted.noise[0]), share)
 
 
 def waited(term: Term, processes: int | None) -> ModelFunction:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -10,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from buran.files import JsonObject
-from buran.modeling.pmnf.basis import Array, BasisFunction, Lead, Style
+from buran.modeling.pmnf.powers import Array, BasisFunction, Lead, Style
 
 
 @dataclass(frozen=True)
@@ -62,10 +61,6 @@ class OutgrownCaches:
     """The family; its functions follow from distances, so none competes."""
 
     name: str = "outgrown"
-
-    def candidates(self, x: Array) -> Sequence[BasisFunction]:
-        """Return none."""
-        return ()
 
     def read(self, data: JsonObject) -> BasisFunction:
         """Read both numbers."""

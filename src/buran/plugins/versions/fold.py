@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.modeling.pmnf.combine import add_models
-from buran.modeling.pmnf.model import Model
+from buran.modeling.pmnf.model import Model, add_models
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.profiles.experiment.collect import split_call_path
 from buran.profiles.profile import SEPARATOR
