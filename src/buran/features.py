@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from buran.measurement.machine.machine import RunJob
     from buran.measurement.schedulers.base import Allocation, Scheduler
     from buran.modeling.priors.prior import Account, KnownMpi
-    from buran.planning.observations import Observations
-    from buran.planning.question import ComparisonRuns, Knowledge, RunTimes
+    from buran.planning.question import RunTimes
     from buran.profiles.experiment.table import Experiment
     from buran.profiles.metrics import Metric
     from buran.profiles.profile import CallTree
@@ -82,30 +81,21 @@ class Watch(Protocol):
 
 
 class Forerunner(Protocol):
-    """An earlier version of the program, with the results of which a campaign begins."""
-
-    @property
-    def name(self) -> str:
-        """What readers know it by."""
+    """A finished campaign that another one begins with: pilot runs show whether its results still hold."""
 
     @property
     def filter_text(self) -> str:
         """Filter of its times, which is the campaign's first."""
 
+    @property
+    def pilot_points(self) -> tuple[Point, ...]:
+        """Points of the pilot runs."""
+
     def run_times(self, points: Sequence[Point]) -> RunTimes:
-        """Return what runs are predicted to take, until this version has its own models."""
+        """Return what runs are predicted to take, until there are models of the campaign's own."""
 
-    def comparison(self, history: History, knowledge: Knowledge) -> ComparisonRuns | None:
-        """Return the runs before all others that compare the versions, or the end after them; None if neither."""
-
-    def changes(self, history: History) -> str:
-        """Say what such runs have shown so far, for the reason of a plan."""
-
-    def make_models(self, history: History, models: Path, findings: Path, table: Path) -> None:
-        """Write the files of an iteration whose runs compare the versions."""
-
-    def of_changed(self, history: History, observations: Observations) -> Observations:
-        """Return what was measured of call paths that changed: the others are predicted well enough already."""
+    def judge(self, history: History) -> tuple[bool, str]:
+        """Return whether the campaign ends after its pilot runs, and what they have shown."""
 
 
 @dataclass(frozen=True)
@@ -267,7 +257,7 @@ class Feature:
     identity
         Returns, by name, what counts in place of the key, which names files; None where it names none.
     forerunner
-        Returns the earlier version that a campaign begins with; None without one. Raises `ConfigError`.
+        Returns the campaign that another one begins with; None without one. Raises `ConfigError`.
     ahead
         Returns what `buran check` says of a campaign that a scheduler is going to measure.
     simulator
@@ -360,9 +350,9 @@ def sections_of(report: Report) -> list[tuple[ReportSection, Any]]:
 
 
 def begins_with_another(config: CampaignFile) -> bool:
-    """Return whether a campaign begins with the results of an earlier version."""
-    comparing = (each for each in FEATURES if each.forerunner is not None)
-    return any(getattr(config, each.name, each.key.default) != each.key.default for each in comparing)
+    """Return whether a campaign begins with the results of another one."""
+    beginning = (each for each in FEATURES if each.forerunner is not None)
+    return any(getattr(config, each.name, each.key.default) != each.key.default for each in beginning)
 
 
 def simulated(environment: EnvironmentKeys) -> SimulatedKeys | None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from buran.plugins.versions.changes import Changes
 from buran_studies.evaluation.run import Run
 from buran_studies.evaluation.study import Settings
 from buran_studies.versions import study
@@ -49,5 +48,3 @@ def test_shards_are_the_pairs_in_turn() -> None:
 def test_messages_and_barriers_are_named_by_their_metric(number: int) -> None:
     made = pair(number, 1, EXAMPLES)
     assert made.metric == {"message doubled": "bytes_sent", "barrier added": "visits"}[made.kind]
-    said = Changes("old", changed=((made.metric, made.call_path),)).in_words()
-    assert made.call_path in said

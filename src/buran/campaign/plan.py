@@ -45,9 +45,8 @@ POINTS_OF_BOTH = 2
 class Purpose(StrEnum):
     """What a point is measured for."""
 
-    PILOT = "pilot"  # to find functions that are worth their hooks, before everything is measured
+    PILOT = "pilot"  # to decide by few runs what is measured: functions worth their hooks, or nothing new at all
     MODEL = "model"
-    COMPARISON = "comparison"  # to see whether the program changed since an earlier version; taken again for models
     EVALUATION = "evaluation"  # compared with predictions, never fitted
 
 
@@ -254,12 +253,10 @@ class Plan(Stored):
     def phase(self) -> str:
         """Part of the campaign.
 
-        ``comparison``, ``first look``, ``refinement``, ``times``, ``evaluation`` or ``end``.
+        ``first look``, ``refinement``, ``times``, ``evaluation`` or ``end``.
         """
         if self.done:
             return "end"
-        if self.comparison:
-            return "comparison"
         if self.pilot:
             return "refinement" if self.iteration else "first look"
         return "evaluation" if any(bundle.purpose is Purpose.EVALUATION for bundle in self.bundles) else "times"
@@ -271,18 +268,13 @@ class Plan(Stored):
 
     @property
     def pilot(self) -> bool:
-        """Whether it only finds functions."""
+        """Whether its runs only decide what is measured."""
         return any(bundle.purpose is Purpose.PILOT for bundle in self.bundles)
 
     @property
     def modelled(self) -> Purpose:
         """What the runs are measured for that models after this plan are made from."""
-        return Purpose.PILOT if self.pilot else Purpose.COMPARISON if self.comparison else Purpose.MODEL
-
-    @property
-    def comparison(self) -> bool:
-        """Whether it only tells whether the program changed."""
-        return any(bundle.purpose is Purpose.COMPARISON for bundle in self.bundles)
+        return Purpose.PILOT if self.pilot else Purpose.MODEL
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for `from_json`."""

@@ -421,8 +421,8 @@ class ModelKeys(Keys, title="Modelling"):
         if a parameter is a choice, for more than four parameters from 20 points on, or where its cross-validated error
         is clearly smaller.
     criterion
-        How hypotheses compete: `error`: error at omitted points plus a cost of complexity; `smape`: at omitted points, as
-        Extra-P.
+        How hypotheses compete: `error`: error at omitted points plus a cost of complexity; `smape`: error at omitted
+        points, as in Extra-P.
     space
         Terms in addition to the full space, for growth above cubic. For each parameter: a power and powers of its
         logarithm.

@@ -102,13 +102,10 @@ class Draft(RunCosts):
 
     def variants(self, filter_text: str, purpose: Purpose) -> list[tuple[Mode, str]]:
         """Return the builds of an iteration; counts and samples are always those of the widest instrumentation."""
-        comparison = self.knowledge.comparison if purpose is Purpose.COMPARISON else None
-        if self.question.counts_only or (comparison is not None and comparison.counts):
+        if self.question.counts_only:
             return [(Mode.EFFORT, "")]
         variants = [(Mode.VANILLA, ""), (Mode.TIME, filter_text)][self.question.counts_with_times :]
-        if purpose is Purpose.COMPARISON:
-            return variants
-        guard = purpose is Purpose.PILOT and not self.knowledge.plans
+        guard = purpose is Purpose.PILOT and self.question.pilot and not self.knowledge.plans
         if self.question.effort_runs and not guard:
             variants.append((Mode.EFFORT, ""))
         if purpose is Purpose.MODEL and self._unsampled:

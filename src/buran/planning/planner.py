@@ -34,24 +34,10 @@ def next_plan(question: Question, knowledge: Knowledge) -> Plan:
     depend on the run.
     """
     draft = Draft(question, knowledge)
-    phases = (compare, find_functions, settle_filter, first_round, halt, next_round)
+    phases = (find_functions, settle_filter, first_round, halt, next_round)
     plan = next((plan for phase in phases if (plan := phase(draft)) is not None), None) or end(draft)
     missing = shortfalls(question, knowledge) if plan.done else []
     return replace(plan, reason="; ".join([plan.reason, *missing]), budget_reached=True) if missing else plan
-
-
-def compare(draft: Draft) -> Plan | None:
-    """Plan the next runs that compare the program with an earlier version, or the end after them; None without any."""
-    wanted = draft.knowledge.comparison
-    if wanted is None:
-        return None
-    if not wanted.points:
-        return draft.done(wanted.reason, wanted.budget_reached)
-    runs = dict.fromkeys(wanted.points, draft.question.repetitions)
-    plan = draft.plan(runs, Purpose.COMPARISON, wanted.reason, draft.knowledge.filter_text)
-    if plan.bundles:
-        return plan
-    return draft.done("the budget does not reach for comparing with the earlier version", budget_reached=True)
 
 
 def find_functions(draft: Draft) -> Plan | None:
@@ -126,10 +112,9 @@ def first_round(draft: Draft) -> Plan | None:
     if not base:
         reached = advice.budget_reached if advice.stop else True
         return draft.done(advice.stop or "the budget does not reach for a single run", budget_reached=reached)
-    changes = f"{knowledge.changes}; " if knowledge.changes else ""
-    plan = draft.plan(base, Purpose.MODEL, changes + _first_reason(draft, base), knowledge.filter_text)
+    plan = draft.plan(base, Purpose.MODEL, _first_reason(draft, base), knowledge.filter_text)
     if knowledge.plans and not plan.bundles:
-        return draft.done(f"{changes}nothing fits into the budget", budget_reached=True)
+        return draft.done("nothing fits into the budget", budget_reached=True)
     return plan
 
 
@@ -223,7 +208,7 @@ def _why(advice: Advice) -> str:
 def _only_looked(draft: Draft) -> bool:
     """Tell whether pilots are all that a budget paid for, although there are points that have not failed."""
     knowledge, question = draft.knowledge, draft.question
-    if not knowledge.plans or knowledge.changes:
+    if not knowledge.plans:
         return False
     return draft.budget(Purpose.MODEL) is not None and not knowledge.failed.issuperset(question.points)
 
@@ -236,8 +221,6 @@ def _first_reason(draft: Draft, base: Mapping[Point, int]) -> str:
     if question.foreign:
         which = f"{which}; {len(question.foreign)} points were timed elsewhere (measurements)"
     hooks = "the filter of the pilot runs" if knowledge.plans else "the first filter"
-    if knowledge.changes:
-        hooks = "the earlier version's filter"
     return f"first times: {which}, with {hooks if knowledge.filter_text else 'the default instrumentation'}"
 
 

@@ -44,22 +44,6 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class ComparisonRuns:
-    """Runs that show whether the program changed since an earlier version; without points, the campaign ends.
-
-    Attributes
-    ----------
-    counts
-        Whether counts are compared, and not times.
-    """
-
-    reason: str
-    points: tuple[Point, ...] = ()
-    counts: bool = False
-    budget_reached: bool = False
-
-
-@dataclass(frozen=True)
 class Question:
     """The part of a campaign that plans depend on.
 
@@ -248,10 +232,6 @@ class Knowledge:
         What builds were charged.
     unsteady
         Call paths whose counts differ between runs of a point, by metric.
-    comparison
-        The next runs that compare the program with an earlier version, or the end after them; None if there are none.
-    changes
-        What was found so far when comparing with an earlier version, as text; empty without one.
     ratios
         Run time over that of the baseline, by mode, where it was seen.
     pilot_s
@@ -276,8 +256,6 @@ class Knowledge:
     errors: tuple[float, ...] = ()
     build_core_hours: float = 0.0
     unsteady: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    comparison: ComparisonRuns | None = None
-    changes: str = ""
     ratios: Mapping[Mode, float] = field(default_factory=dict)
     pilot_s: float | None = None
     counts_settled: bool = False
@@ -293,8 +271,8 @@ class Knowledge:
 
     @cached_property
     def rounds(self) -> tuple[Plan, ...]:
-        """The plans that measure, without those that only find functions, or tell whether the program changed."""
-        return tuple(plan for plan in self.plans if not plan.pilot and not plan.comparison)
+        """The plans that measure, without pilot runs."""
+        return tuple(plan for plan in self.plans if not plan.pilot)
 
     @property
     def complete(self) -> bool:

@@ -12,11 +12,10 @@ from buran.reporting.content import AccountItem
 
 REFINEMENT = "refinement"
 PHASES = (
-    "builds", "warm-ups", "vanilla", "comparison", REFINEMENT, "effort", "memory", "time", "evaluation",
+    "builds", "warm-ups", "vanilla", REFINEMENT, "effort", "memory", "time", "evaluation",
     "failures", "aborted", "duplicates", "other versions",
 )  # fmt: skip
-"""In the order of reports. ``comparison``: runs that
-only showed whether the program changed; ``refinement``: pilots,
+"""In the order of reports. ``refinement``: pilots,
 and times under filters that were replaced; ``time``: under the last one; ``duplicates``: finished runs that were made
 again; ``other versions``: runs that this version of the campaign file does not ask for."""
 
@@ -62,8 +61,6 @@ def phases_of(plans: Sequence[Plan]) -> dict[Question, str]:
 def _phase_of_run(purpose: Purpose, run: Run, *, is_last: bool) -> str:
     if purpose is Purpose.PILOT:
         return REFINEMENT
-    if purpose is Purpose.COMPARISON:
-        return "comparison"
     if run.repetition < 0:
         return "warm-ups"
     if purpose is Purpose.EVALUATION:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator, PlainValidator
 
 from buran.campaign.point import Value
-from buran.files import JsonObject, Stored, write_json
+from buran.files import Stored, write_json
 from buran.instrumentation.balance import Balance
 from buran.instrumentation.measured import Overhead
 from buran.modeling.pmnf.model_set import ModelSet
@@ -61,8 +61,6 @@ class Findings(Stored):
         Functions that ranks share unevenly, at the point that takes longest.
     pooled
         What of times under earlier filters went into the models, and how it was corrected; None where nothing did.
-    comparison
-        What runs that are compared with an earlier version told; empty for others.
     threads
         For each call path of `tree` and each point, how many threads of a rank came there; empty where all had one.
     program_model
@@ -92,7 +90,6 @@ class Findings(Stored):
     program_model: tuple[str, str] = ("pmnf", "")
     pooled: Annotated[Mapping[str, Value] | None, BeforeValidator(_account)] = None
     startup: _Models | None = None
-    comparison: JsonObject = field(default_factory=dict)
     threads: tuple[tuple[float, ...], ...] = ()
     not_repeated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -108,6 +105,4 @@ class Findings(Stored):
             **{name: [asdict(each) for each in plain[name]] for name in ("overhead", "evaluation", "balance")},
             "priors": [prior.to_json() for prior in self.priors],
         }
-        if not self.comparison:
-            del plain["comparison"]
         write_json(path, {"schema": SCHEMA, **plain})

@@ -106,10 +106,6 @@ class _Program:
 
 def make_models(history: History, models_path: Path, findings_path: Path, table_path: Path) -> None:
     """Fit models to everything measured so far; write models, findings and the table."""
-    if history.plans[-1].comparison:
-        assert history.session.earlier is not None
-        history.session.earlier.make_models(history, models_path, findings_path, table_path)
-        return
     session = history.session
     material = gather(history)
     tables, sets, priors = _fit(history, material)

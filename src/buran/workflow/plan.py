@@ -23,6 +23,7 @@ from buran.modeling.pmnf import ModelFunction, fit_models
 from buran.modeling.priors.campaign import LevelMisses
 from buran.modeling.priors.prior import Column, Prior, computation_prior
 from buran.modeling.priors.steps import Repeats
+from buran.planning.draft import Draft
 from buran.planning.observations import Observations
 from buran.planning.planner import next_plan
 from buran.planning.question import Candidate, Knowledge, Question, RunTimes
@@ -145,7 +146,7 @@ def first_plan(session: Session) -> Plan:
     question = question_of(history)
     knowledge = knowledge_of(history, question)
     measuring = replace(question, pilot=question.pilot and not question.models)
-    plan = next_plan(measuring, knowledge)
+    plan = plan_after(history, measuring, knowledge)
     if plan.budget_reached:
         unlimited = next_plan(replace(measuring, budget=BudgetKeys()), knowledge)
         raise ConfigError(
@@ -163,7 +164,27 @@ def make_plan(history: History) -> Plan:
     if not history.plans:
         return first_plan(history.session)
     question = question_of(history)
-    return _with_conditions(history.session, next_plan(question, knowledge_of(history, question)))
+    return _with_conditions(history.session, plan_after(history, question, knowledge_of(history, question)))
+
+
+def plan_after(history: History, question: Question, knowledge: Knowledge) -> Plan:
+    """Plan what follows, behind pilot runs that show whether the results of another campaign hold, if there is one.
+
+    The pilot runs are left out where the budget does not reach for all of them.
+    """
+    earlier, draft = history.session.earlier, Draft(question, knowledge)
+    if earlier is None or knowledge.rounds:
+        return next_plan(question, knowledge)
+    if not knowledge.plans:
+        points = dict.fromkeys(earlier.pilot_points, question.repetitions)
+        reason = f"pilot runs at {len(points)} points, to see whether the earlier version's results hold"
+        plan = draft.plan(points, Purpose.PILOT, reason, knowledge.filter_text)
+        return plan if len(plan.bundles) == len(points) else next_plan(question, knowledge)
+    ends, shown = earlier.judge(history)
+    if ends:
+        return draft.done(shown, budget_reached=not knowledge.complete)
+    plan = next_plan(question, knowledge)
+    return replace(plan, reason=f"{shown}; {plan.reason}")
 
 
 def _with_conditions(session: Session, plan: Plan) -> Plan:
@@ -178,11 +199,8 @@ def knowledge_of(history: History, question: Question) -> Knowledge:
     """Return what the iterations so far have taught; the models and outcomes of all of them must exist."""
     plans, earlier = history.plans, history.session.earlier
     if not plans:
-        knowledge = Knowledge(filter_text=rules_of(history.filter(0) or ""))
-        if earlier is None:
-            return knowledge
-        comparison = earlier.comparison(history, knowledge)
-        return replace(knowledge, predicted_s=earlier.run_times(tuple(question.table)), comparison=comparison)
+        foreseen_s = {} if earlier is None else earlier.run_times(tuple(question.table))
+        return Knowledge(filter_text=rules_of(history.filter(0) or ""), predicted_s=foreseen_s)
     findings, filter_text = history.findings(plans[-1].iteration), history.filter(history.iteration)
     assert filter_text is not None
     trial = _trial_times(history)
@@ -194,7 +212,6 @@ def knowledge_of(history: History, question: Question) -> Knowledge:
         choice=choice_of(plans[-1].filter_text, filter_text),
         build_core_hours=_build_core_hours(history),
         unsteady=findings.unsteady,
-        changes="" if earlier is None else earlier.changes(history),
         ratios=_ratios(findings, history.runs),
         pilot_s=max((max(walls) for walls in trial.values()), default=None),
         counts_settled=_counts_settled(findings),
@@ -202,16 +219,17 @@ def knowledge_of(history: History, question: Question) -> Knowledge:
         start_s=_start_s(history.session.campaign, outcomes),
         counting_proven=None if findings.pooled is None else cast(float | None, findings.pooled.get("proven")),
     )
-    if earlier is not None:
-        knowledge = replace(knowledge, comparison=earlier.comparison(history, knowledge))
     if question.adaptive:
         observations = _measured(history) if knowledge.rounds else None
         knowledge = replace(knowledge, measured=observations, errors=_errors(history))
     measured = knowledge.measured  # from the first timed run on a strategy that adapts predicts the times of its points
     foreseen = set(question.points) if measured is not None and measured.is_timed.any() else set()
     points = [point for point in question.table if point not in foreseen]
-    if findings.runtime is None and earlier is None and len(trial) >= FEW:
-        predicted_s: RunTimes = fitted_times(trial, points, history.session.campaign.parameters)
+    predicted_s: RunTimes
+    if earlier is not None and not knowledge.rounds:
+        predicted_s = earlier.run_times(points)
+    elif findings.runtime is None and len(trial) >= FEW:
+        predicted_s = fitted_times(trial, points, history.session.campaign.parameters)
     else:
         predicted_s = run_times_at(history, findings, points)
     return replace(knowledge, predicted_s=predicted_s)
@@ -317,9 +335,7 @@ def _measured(history: History) -> Observations | None:
             seconds[row, : len(runs)] = runs
         known = _priors(history, last, names, campaign.ranks_parameter)
         priors = tuple(known.get(path) if metric == "time" else None for metric, path in observations.names)
-        observations = replace(observations, points=points, program_s=seconds, priors=priors)
-        earlier = history.session.earlier
-        return observations if earlier is None else earlier.of_changed(history, observations)
+        return replace(observations, points=points, program_s=seconds, priors=priors)
     points = np.array(list(walls), dtype=np.float64)
     values = np.full((1, len(points), most), np.nan)
     for row, runs in enumerate(walls.values()):
@@ -383,7 +399,7 @@ def run_times_at(history: History, findings: Findings, points: Sequence[Point]) 
     """Return what models predict that runs take; never less than the shortest run that was seen."""
     session = history.session
     if findings.runtime is None:
-        return {} if session.earlier is None else session.earlier.run_times(points)
+        return {}
     model, tensor = findings.runtime, tensor_model(history, findings)
     predict = tensor or (lambda at: model.predict(at)[0])
     values = one_by_one(predict, as_array(points, session.campaign.parameters))

@@ -64,7 +64,7 @@ def refined_filter(history: History) -> str:
     verdicts = known_verdicts(session, iteration - 1)
     new: dict[str, FunctionVerdict] = {}
     last = history.plans[-1] if history.plans else None
-    if session.earlier is not None and (last is None or last.comparison):
+    if session.earlier is not None and (last is None or last.pilot):
         text = session.earlier.filter_text
     elif last is None:
         text = _started(history)

@@ -210,8 +210,7 @@ def gather(history: History) -> Report:
     if "time" in models and runtime is not None and findings.startup is not None:
         runtime = with_parts(runtime, findings.startup, models["time"])
     current = current_list(history) if campaign.config.backend != COMMAND else None
-    towards = (Purpose.MODEL, Purpose.COMPARISON)
-    outcomes = (outcome for outcome in history.outcomes(plans) if outcome.purpose in towards)
+    outcomes = (outcome for outcome in history.outcomes(plans) if outcome.purpose is Purpose.MODEL)
     everywhere = (*campaign.points, *campaign.evaluation_points)
     words = {str(value): float(value) for at in everywhere for value in at.values() if isinstance(value, Category)}
     report = Report(
@@ -289,8 +288,6 @@ def _next_steps(session: Session, findings: Findings, state: Progress) -> list[s
             f"read {state.failures[0].log}, which says why {state.failures[0].what} failed; correct it, then "
             f"`buran run {file} --retry-failed`"
         ]
-    if findings.comparison and session.earlier is not None:
-        return [f"the models of {session.earlier.name} hold for this version too: look at its report"]
     steps = []
     for name in campaign.parameters:
         values = sorted({point[name] for point in campaign.points})

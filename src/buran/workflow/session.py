@@ -46,7 +46,7 @@ class Session:
 
     @cached_property
     def earlier(self) -> Forerunner | None:
-        """The earlier version that the campaign is compared with, if it is."""
+        """The campaign that this one begins with; None without one."""
         found = (feature.forerunner(self.campaign) for feature in FEATURES if feature.forerunner is not None)
         return next((earlier for earlier in found if earlier is not None), None)
 

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 from buran.modeling.experiments import model_experiment
-from buran.plugins.versions.changes import Changes
-from buran.plugins.versions.check import CheckedCounts, check_counts
 from buran.plugins.versions.compare import compare_sides
 from buran.plugins.versions.condition import Condition, broken_by
 from buran.plugins.versions.difference import Comparison
+from buran.plugins.versions.page import comparison_text
 from buran.plugins.versions.side import Side
-from buran.plugins.versions.text import comparison_text, growth_in_words, sentences
+from buran.plugins.versions.text import changed, growth_in_words, sentences, since
 from buran.profiles.experiment.table import AGGREGATES, Experiment
 from buran.profiles.profile import CallTree, Region
 
@@ -49,11 +48,6 @@ def side(counts: Mapping[str, np.ndarray], wobble: Mapping[str, float] | None = 
     return Side("version", ("p",), {"p": TARGET}, dict(model_experiment(table, ["basic_blocks"])), table)
 
 
-def checked(before: Side, after: Side) -> CheckedCounts:
-    assert after.counts is not None
-    return check_counts(before, after.counts)
-
-
 def differing(comparison: Comparison) -> dict[str, str]:
     rows = comparison.of("grown", "shrunk")
     return {row.call_path: f"{row.growth_before} → {row.growth_after}" for row in rows}
@@ -67,18 +61,14 @@ def test_a_small_function_whose_class_changed_is_named_first_both_ways() -> None
     before, after = side(PROGRAM), side({**PROGRAM, "main->setup": SQUARED})
     assert differing(compare_sides(before, after)) == {"main->setup": "p → p^2"}
     assert differing(compare_sides(after, before)) == {"main->setup": "p^2 → p"}
-    (row,) = (row for row in checked(before, after).rows if row.changed)
-    assert (row.call_path, row.growth_before, row.growth_after) == ("main->setup", "p", "p^2")
-    (back,) = (row for row in checked(after, before).rows if row.changed)
-    assert (back.change.verdict, back.growth_after) == ("shrunk", "p")
     assert {each.call_path for each in broken_by(compare_sides(before, after), [Condition("class")])} == {"main->setup"}
 
 
 def test_what_differs_is_ranked_by_its_share_at_the_target() -> None:
     after = side({**PROGRAM, "main->setup": SQUARED * 1e3, "main->solve": LARGE + 1, "main": PROGRAM["main"] + 1})
-    changed = [row for row in checked(side(PROGRAM), after).rows if row.changed]
-    assert [row.call_path for row in changed] == ["main->setup", "main->solve", "main"]
-    assert changed[0].share > 0.5 > changed[0].change.after / LARGE[-1]
+    rows = changed(compare_sides(side(PROGRAM), after))
+    assert [row.call_path for row in rows] == ["main->setup", "main->solve", "main"]
+    assert rows[0].measured is not None and rows[0].share_after > 0.5 > rows[0].measured.after / LARGE[-1]
 
 
 @pytest.mark.parametrize("by", [1.0, -1.0])
@@ -92,40 +82,32 @@ def test_one_more_or_less_of_a_million_differs(by: float) -> None:
 
 
 def test_the_same_program_is_the_same_and_says_what_was_compared() -> None:
-    found = checked(side(PROGRAM), side(PROGRAM))
-    assert not any(row.changed for row in found.rows)
-    assert (found.points, found.call_paths, found.unsteady, found.moved) == (5, 4, 0, ())
     text = " ".join(sentences(compare_sides(side(PROGRAM), side(PROGRAM))))
     assert "Of all 4 exact counts none differ." in text
 
 
 def test_counts_that_depend_on_the_run_are_not_compared_and_that_is_said() -> None:
     after = side(PROGRAM, {"main->setup": 2.0})
-    found = checked(side(PROGRAM), after)
-    assert (found.call_paths, found.unsteady) == (3, 1)
     text = " ".join(sentences(compare_sides(side(PROGRAM), after)))
     assert "1 more depend on the run or cannot be compared" in text
 
 
 def test_a_function_with_another_name_is_the_same_function() -> None:
     renamed = {path.replace("solve", "advance"): values for path, values in PROGRAM.items()}
-    found = checked(side(PROGRAM), side(renamed))
-    assert not any(row.changed for row in found.rows)
-    assert {(pair.before, pair.after, pair.renamed) for pair in found.moved} == {
+    comparison = compare_sides(side(PROGRAM), side(renamed))
+    assert {(pair.before, pair.after, pair.renamed) for pair in comparison.moved} == {
         ("main->solve", "main->advance", True),
         ("main->solve->flux", "main->advance->flux", False),
     }
-    comparison = compare_sides(side(PROGRAM), side(renamed))
     assert not differing(comparison) and not comparison.new and not comparison.gone
-    assert "another name or caller: 2, compared as one" in comparison_text(comparison)
+    assert "another name or caller, compared as one: 2" in comparison_text(comparison)
 
 
 def test_a_function_that_moved_is_the_same_function_and_one_that_also_changed_is_named() -> None:
     flux = PROGRAM["main->solve->flux"]
     moved = {**without("main->solve->flux"), "main->setup->flux": flux}
     assert not differing(compare_sides(side(PROGRAM), side(moved)))
-    changed = {**moved, "main->setup->flux": flux + P}
-    comparison = compare_sides(side(PROGRAM), side(changed))
+    comparison = compare_sides(side(PROGRAM), side({**moved, "main->setup->flux": flux + P}))
     assert list(differing(comparison)) == ["main->setup->flux"]
     assert [(pair.before, pair.renamed) for pair in comparison.moved] == [("main->solve->flux", False)]
 
@@ -136,7 +118,6 @@ def test_a_function_that_was_inlined_or_lost_its_hooks_changes_nothing() -> None
     comparison = compare_sides(side(PROGRAM), side(inlined))
     assert not differing(comparison)
     assert {each.call_path for each in comparison.gone} == {"main->solve->flux"}
-    assert not any(row.changed for row in checked(side(PROGRAM), side(inlined)).rows)
 
 
 def test_a_new_function_is_told_from_a_change_of_its_caller() -> None:
@@ -145,33 +126,23 @@ def test_a_new_function_is_told_from_a_change_of_its_caller() -> None:
     (row,) = comparison.of("grown")
     assert (row.call_path, row.through) == ("main->setup", ("main->setup->halo",))
     assert growth_in_words(row) == "itself the same, differs by main->setup->halo"
-    (seen,) = (row for row in checked(side(PROGRAM), after).rows if row.changed)
-    assert seen.through == ("main->setup->halo",)
     both = compare_sides(side(PROGRAM), side({**PROGRAM, "main->setup": SQUARED, "main->setup->halo": 2 * P}))
     assert both.of("grown")[0].through == ()
 
 
-def test_sentences_claim_what_was_compared_and_no_more() -> None:
-    same = Changes("old", counted=7, call_paths=41, unsteady=2, timed=3, run_time_within=0.92, within=float("inf"))
-    text = same.in_words()
-    assert "unchanged" not in text and "nothing changed" not in text
-    assert "the counts of all 41 call paths are the same at 7 points, but for 2 whose counts depend on the run" in text
-    assert (
-        "the run time may have changed by 92 % at most" in text
-        and "a call path that matters by an unknown part" in text
+def test_a_line_says_what_changed_and_claims_no_more_than_was_compared() -> None:
+    text = since(compare_sides(side(PROGRAM), side(PROGRAM)))
+    assert text.startswith("no change seen since version: ") and "nothing changed" not in text
+    assert since(compare_sides(side(PROGRAM), side({**PROGRAM, "main->setup": SQUARED}))) == (
+        "changed since version: main->setup (basic_blocks, p → p^2, faster in p)"
     )
-    named = Changes("old", changed=(("basic_blocks", "f"),), growth={("basic_blocks", "f"): ("p", "p^2")})
-    assert named.in_words() == "changed since old: f (basic_blocks, p → p^2)"
 
 
 def test_operations_of_mpi_that_came_or_went_are_a_change() -> None:
     barrier = "main->solve->MPI_Barrier"
     before, after = side(PROGRAM), side({**PROGRAM, barrier: 0 * P})
-    (came,) = (row for row in checked(before, after).rows if row.changed)
-    assert (came.metric, came.call_path, came.change.verdict) == ("visits", barrier, "grown")
-    (went,) = (row for row in checked(after, before).rows if row.changed)
-    assert (went.call_path, went.change.verdict) == (barrier, "shrunk")
+    assert compare_sides(before, after).operations == compare_sides(after, before).operations == (barrier,)
     (broken,) = broken_by(compare_sides(before, after), [Condition("counts")])
     assert broken.call_path == barrier
     moved = side({**PROGRAM, "main->setup->MPI_Barrier": 0 * P})
-    assert not any(row.changed for row in checked(after, moved).rows)
+    assert not compare_sides(after, moved).operations

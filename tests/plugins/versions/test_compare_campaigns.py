@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -110,11 +109,9 @@ def test_a_growth_class_that_rose_is_told_by_counts_and_times(files, capsys) -> 
     assert growth == ["n^2", "n^2 * log2(n)", ["n"]]
 
 
-def test_it_is_written_for_people_spreadsheets_and_programs(files, capsys) -> None:
-    _, data = compared(capsys, files["log"], files["old"], "--json")
+def test_it_is_written_for_people_and_programs(files, capsys) -> None:
+    compared(capsys, files["log"], files["old"], "--json")
     folder = files["log"].parent / "results" / "sim" / "latest"
-    rows = list(csv.DictReader((folder / "comparison.csv").read_text().splitlines()))
-    assert len(rows) == sum(len(data[name]) for name in ("differences", "gone", "new"))
     page = (folder / "comparison.html").read_text()
     assert page.count("<svg") > 5
     assert "src=" not in page

@@ -14,13 +14,13 @@ import yaml
 from buran.campaign.load import load_campaign
 from buran.campaign.mistakes import CampaignError
 from buran.campaign.plan import Mode, Plan, Purpose
-from buran.errors import UsageError
+from buran.errors import ConfigError
 from buran.files import not_synced, read_json
+from buran.modeling.numerics.tuning import MATTERS
 from buran.plugins.versions.earlier import earlier_results
 from buran.plugins.versions.results import compare_with
-from buran.reporting.text import render
+from buran.plugins.versions.tuning import LEVEL
 from buran.workflow.history import History
-from buran.workflow.plan import _measured
 from buran.workflow.report import gather, link_latest, write_results
 from buran.workflow.session import Session, open_session
 from buran.workflow.views.status import progress_of
@@ -72,35 +72,35 @@ def test_a_program_that_did_not_change_costs_little_and_ends_with_that(folder: P
     old = open_session(folder / "old" / "campaign.yaml")
     session = finished(beside, compare_with=EARLIER, seed=2)
     found = plans(session)
-    assert [plan.phase for plan in found] == ["comparison", "comparison", "end"]
-    counts, times, end = found
-    assert {run.mode for bundle in counts.bundles for run in bundle.runs} == {Mode.EFFORT}
-    assert times.filter_text == plans(old)[-1].filter_text
-    assert len(times.bundles) == 3
-    assert times.predicted_core_hours is not None  # from the earlier models
-    assert end.reason.startswith("no change seen since sim (../old/campaign.yaml): the counts of all")
-    assert "call paths are the same at" in end.reason
-    assert "times show no difference: the run time may have changed by" in end.reason
+    assert [plan.phase for plan in found] == ["first look", "end"]
+    pilots, end = found
+    assert {run.mode for bundle in pilots.bundles for run in bundle.runs} == {Mode.VANILLA, Mode.TIME, Mode.EFFORT}
+    assert pilots.filter_text == plans(old)[-1].filter_text
+    assert len(pilots.bundles) == 4
+    assert pilots.predicted_core_hours is not None  # from the earlier models
+    assert end.reason.startswith("no change seen since sim (../old/campaign.yaml): ")
+    assert "exact counts none differ" in end.reason
     assert not end.budget_reached
     state = progress_of(History.open(session))
-    assert {item.phase for item in state.account} == {"comparison"}
+    assert {item.phase for item in state.account} == {"refinement"}
     assert state.spent_core_hours < progress_of(History.open(old)).spent_core_hours / 2
     report = gather(History.open(session))
-    assert "Compared with sim (../old/campaign.yaml)" in render(report)
-    assert "hold for this version too" in report.next_steps[0]
+    assert "Compared with sim (../old/campaign.yaml)" in latest(session, "report.txt").read_text()
+    assert report.models
     assert 'id="comparison"' in latest(session, "report.html").read_text()
-    with pytest.raises(UsageError, match="without models"):
-        compare_with(session, folder / "old" / "campaign.yaml")
+    compared = compare_with(session, folder / "old" / "campaign.yaml", LEVEL, MATTERS)
+    assert not compared.of("grown", "shrunk")
 
 
-def test_a_count_that_changed_ends_the_comparison_and_the_strategy_goes_on(beside: Path) -> None:
+def test_a_count_that_changed_is_found_by_pilot_runs_and_the_strategy_goes_on(beside: Path) -> None:
     program = changed("setup", time_s="1e-5 * n**2 * log2(n)", basic_blocks="1000 * n**2 * log2(n)")
     session = finished(beside, program, compare_with=EARLIER)
     found = plans(session)
-    assert [plan.phase for plan in found][:2] == ["comparison", "times"]
-    said = "simulated->main->setup (basic_blocks, n^2 → n^2 * log2(n)); first times"
-    assert found[1].reason.startswith(f"changed since sim (../old/campaign.yaml): {said}")
-    assert "the earlier version's filter" in found[1].reason
+    assert [plan.phase for plan in found][:2] == ["first look", "times"]
+    assert found[1].reason.startswith(
+        "changed since sim (../old/campaign.yaml): simulated->main->setup (basic_blocks, "
+    )
+    assert "; first times: " in found[1].reason
     data = json.loads(latest(session, "comparison.json").read_text())
     (setup,) = (
         each for each in data["differences"] if each["metric"] == "time" and each["call_path"].endswith("setup")
@@ -118,19 +118,21 @@ def test_a_time_that_changed_is_found_at_a_few_points_whose_runs_count_for_model
     program = changed("solve", time_s="2.6e-7 * n**3")
     session = finished(beside, program, compare_with=EARLIER, goal="models")
     found = plans(session)
-    assert [plan.phase for plan in found][:3] == ["comparison", "comparison", "times"]
-    assert "simulated->main->solve (time)" in found[2].reason
+    assert [plan.phase for plan in found][:2] == ["first look", "times"]
+    assert "simulated->main->solve (time" in found[1].reason
     account = {item.phase: item.runs for item in progress_of(History.open(session)).account}
-    compared = sum(len(bundle.runs) for plan in found[:2] for bundle in plan.bundles)
-    assert account.get("comparison", 0) < compared / 2  # the others are what the strategy wanted anyway
+    piloted = sum(len(bundle.runs) for bundle in found[0].bundles)
+    assert account.get("refinement", 0) < piloted / 2  # the others are what the strategy wanted anyway
     assert "duplicates" not in account
     data = json.loads(latest(session, "comparison.json").read_text())
     grown = {(each["metric"], each["call_path"]) for each in data["differences"] if each["verdict"] == "grown"}
     assert ("time", "simulated->main->solve") in grown
-    asked = _measured(History.open(session, len(found) - 1))
-    assert asked is not None
-    assert asked.names == (("time", "simulated->main->solve"),)  # strategies see what changed alone
-    assert len(asked.values) == 1
+
+
+def test_a_time_that_changed_at_large_sizes_alone_is_found(beside: Path) -> None:
+    program = changed("solve", time_s="2e-7 * n**3 * min(1.3, max(1, n / 38))")
+    found = plans(finished(beside, program, compare_with=EARLIER, goal="models"))
+    assert "simulated->main->solve (time" in found[1].reason
 
 
 def test_the_same_seed_gives_the_same_plans_and_nothing_old_is_touched(folder: Path, beside: Path) -> None:
@@ -151,17 +153,15 @@ def test_killed_while_it_compares_and_resumed_it_ends_the_same(folder: Path, bes
         file = written(beside / name, program, compare_with="../" + EARLIER, goal="models")
         roots.append(file.parent / "results" / "sim")
         moments = {
-            "counts are compared": count("store/*/*/*~*/rep-*/run.json", 2),
-            "counts were compared": count("iterations/*/1/plan.json", 1),
-            "times are compared": count("store/*/*/*~*/rep-*/run.json", 12),
-            "times were compared": count("iterations/*/2/plan.json", 1),
+            "pilot runs are made": count("store/*/*/*~*/rep-*/run.json", 2),
+            "versions were compared": count("iterations/*/1/plan.json", 1),
         }
         for reached in moments.values() if name == "broken" else ():
             kill_when(["run", str(file)], beside, roots[-1], reached)
         process = start(["run", str(file)], beside)
         text, _ = process.communicate()
         assert process.returncode == 0, text
-    assert [plan.phase for plan in plans(open_session(file))][:3] == ["comparison", "comparison", "times"]
+    assert [plan.phase for plan in plans(open_session(file))][:2] == ["first look", "times"]
     assert derived(roots[0]) == derived(roots[1])
 
 
@@ -172,19 +172,18 @@ def test_an_artefact_that_was_kept_is_enough(folder: Path, beside: Path) -> None
         (kept / name).write_text((folder / "old" / "results" / "sim" / "latest" / name).read_text())
     session = finished(beside / "new", compare_with="../kept", goal="models")
     found = plans(session)
-    assert [plan.phase for plan in found] == ["comparison", "end"]  # no counts to compare with
-    assert "at 3 points times show no difference" in found[-1].reason
-    assert "counts" not in found[-1].reason
+    assert [plan.phase for plan in found] == ["first look", "end"]  # no counts to compare number by number
+    assert "exact counts" not in found[-1].reason
 
 
-def test_a_budget_that_ends_the_comparison_is_said_to(beside: Path) -> None:
-    session = finished(beside, compare_with=EARLIER, budget={"core_hours": 0.0045})
-    end = plans(session)[-1]
-    assert end.budget_reached
-    assert end.reason.endswith("the budget does not reach for more points")
+def test_without_budget_for_pilot_runs_the_campaign_measures_what_it_can(beside: Path) -> None:
+    with pytest.raises(ConfigError, match="below the cost of the first plan"):
+        finished(beside / "none", compare_with="../" + EARLIER, budget={"core_hours": 0.0045})
+    found = plans(finished(beside / "some", compare_with="../" + EARLIER, budget={"core_hours": 0.035}))
+    assert found[-1].done and found[-1].spent_core_hours < 0.035
 
 
-def test_counts_that_fail_everywhere_end_the_campaign(beside: Path) -> None:
+def test_runs_that_fail_everywhere_end_the_campaign(beside: Path) -> None:
     session = finished(beside, {**copy.deepcopy(PROGRAM), "failure_probability": 1}, compare_with=EARLIER)
     assert plans(session)[-1].reason == "no run succeeded: there is nothing to compare"
 
@@ -244,5 +243,5 @@ def test_false_alarms_are_as_rare_as_the_level_says(tmp_path: Path) -> None:
             session = opened(place, repetitions=3, goal="models", seed=seed, compare_with=earlier)
             with not_synced():
                 carry_out(session)
-            alarms += [plan.reason for plan in plans(session)[2:3] if not plan.done]
+            alarms += [plan.reason for plan in plans(session)[1:2] if not plan.done]
     assert len(alarms) <= 3, alarms  # of 18, at a level of 95 %

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +12,16 @@ from buran.modeling.numerics.tuning import FEW, MATTERS, NEARLY
 from buran.modeling.pmnf.model import Model
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.pmnf.text import format_function, format_leading, growth_class
-from buran.plugins.versions.counts import Counted, count_in_both, count_modelled, operations_of_one, unsteady_rows
+from buran.plugins.versions.counts import (
+    CALLS,
+    Counted,
+    count_in_both,
+    mpi_operations,
+    operations_of_one,
+    unsteady_rows,
+)
 from buran.plugins.versions.difference import Change, Comparison, Difference, OneSided, Verdict
-from buran.plugins.versions.fold import common_call_paths, fold, fold_models
+from buran.plugins.versions.fold import common_call_paths, fold_models
 from buran.plugins.versions.measured import common_points, shares_of
 from buran.plugins.versions.pairing import pair_call_paths
 from buran.plugins.versions.side import RUNTIME, Side
@@ -130,7 +136,7 @@ def _notes(before: Side, after: Side) -> list[str]:
         shown = " and ".join(f"{100 * (ratio - 1):+.1f} %" for ratio in (before.overhead, after.overhead))
         notes.append(f"Instrumentation adds {shown} of CPU time before and after: it may cause such differences.")
     if before.counts is None or after.counts is None:
-        notes.append("Counts are compared by their models: the measurements of one side are not at hand.")
+        notes.append("Counts are compared by their models alone: the measurements of one side are not at hand.")
     return notes
 
 
@@ -163,42 +169,41 @@ class _Metric:
         level: float,
         share: float,
     ) -> None:
-        sides = (before, after)
-        models = [side.models[metric] for side in sides]
-        folded = [fold_models(side, fold(side.call_paths, common), common) for side in models]
-        self.names, self.first, self.second = common, folded[0], folded[1]
+        self.names = common
+        self.first, self.second = (fold_models(side.models[metric], common) for side in (before, after))
+        self.points = [target]
         shared = common_points(self.first.points, self.second.points)
-        points = [target]
         if shared:  # the largest one
             at = np.array(shared, dtype=np.float64)
-            points.append(shared[int(_values(self.second, at).sum(axis=0).argmax())])
-        self.points = points
-        at = np.array(points, dtype=np.float64)
+            self.points.append(shared[int(_values(self.second, at).sum(axis=0).argmax())])
+        at = np.array(self.points, dtype=np.float64)
         self.values = _values(self.first, at), _values(self.second, at)
         self.shares = [shares_of(values) for values in self.values]
         self.matters: NDArray[np.bool_] = np.any(np.maximum(*self.shares) >= share, axis=1)
-        # All call paths that matter, at both points, are to be right together (Bonferroni).
-        single = 1 - (1 - level) / max(int(self.matters.sum()) * len(points), 1)
-        bounds = [side.predict_interval(at, single) for side in folded]
+        # All that matter are to be right together, by predictions at these points and by mean ratios (Bonferroni).
+        single = 1 - (1 - level) / max(int(self.matters.sum()) * (len(self.points) + 1), 1)
+        bounds = [side.predict_interval(at, single) for side in (self.first, self.second)]
         lower, upper = of_ratio(self.values[0], bounds[0], self.values[1], bounds[1])
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(self.values[0] > 0, self.values[1] / self.values[0], np.nan)
         modelled = np.array([None not in pair for pair in zip(self.first.models, self.second.models, strict=True)])
         self.intervals = np.where(modelled[:, None], np.stack([ratio, lower, upper]), np.nan)
-        both, counted = None, None
-        if all(side.counts is not None and metric in side.counts.values for side in sides):
-            counted, both = count_in_both(before, after, self.second, common)
-            if shared:
-                means = np.stack(both.ratios(single))
-                self.intervals[:, :, 1] = np.where(np.isfinite(means), means, self.intervals[:, :, 1])
         self.counted: Counted | None = None
         self.exact = np.zeros(len(common), dtype=bool)
-        if metric_of(metric).noise_resilient:
-            self.counted = counted or count_modelled((self.first, self.second))
-            self.exact = self.counted.comparable.copy()
-            for side in sides:
+        if any(side.counts is None or metric not in side.counts.values for side in (before, after)):
+            return
+        counted, both = count_in_both(before, after, self.second, common)
+        if shared:
+            means, predicted = np.stack(both.ratios(single)), self.intervals[:, :, 1]
+            better = np.isfinite(means[0]) & (_decided(means) | ~_decided(predicted))
+            self.intervals[:, :, 1] = np.where(better, means, predicted)
+        if metric_of(metric).noise_resilient or metric == CALLS:
+            self.counted, self.exact = counted, counted.comparable
+            if metric == CALLS and after.counts is not None:  # those of functions depend on the filter
+                self.exact &= np.isin(common, list(mpi_operations(after.counts)))
+            for side in (before, after):
                 self.exact[unsteady_rows(side.unsteady.get(metric, ()), common)] = False
-            self.matters |= self.exact & (self.counted.differs != 0).any(axis=1)  # however small: it may grow
+            self.matters |= self.exact & (counted.differs != 0).any(axis=1)  # however small: it may grow
 
     def differences(self) -> list[Difference]:
         """Return all of them, the largest first."""
@@ -206,10 +211,22 @@ class _Metric:
         return [self._difference(row) for row in order.tolist()]
 
     def _difference(self, row: int) -> Difference:
-        first, second = self.first.models[row], self.second.models[row]
-        target, *measured = (self._change(row, position) for position in range(len(self.points)))
-        exact, parameters = bool(self.exact[row]), self.second.parameters
-        difference = Difference(
+        models, parameters = (self.first.models[row], self.second.models[row]), self.second.parameters
+        target, *at_common = (self._change(row, position) for position in range(len(self.points)))
+        measured, through = at_common[0] if at_common else None, tuple[str, ...]()
+        exact = self.counted is not None and bool(self.exact[row])
+        if self.counted is not None and exact:
+            measured, through = self.counted.change(row), self.counted.through.get(row, ())
+        functions = [None if model is None else model.function for model in models]
+        growth, written, leading = (
+            [as_text(function, parameters) if function else "" for function in functions]
+            for as_text in (growth_class, format_function, format_leading)
+        )
+        verdict = self._verdict(exact, target, measured)
+        faster = tuple[int, ...]()
+        if verdict == "grown" == target.verdict and models[0] is not None and models[1] is not None:
+            faster = faster_in(models[0], models[1], len(parameters))
+        return Difference(
             metric=self.second.metric,
             unit=self.second.unit,
             call_path=self.names[row],
@@ -218,26 +235,17 @@ class _Metric:
             share_after=float(self.shares[1][row, 0]),
             matters=bool(self.matters[row]),
             target=target,
-            measured=self.counted.change(row)
-            if exact and self.counted is not None
-            else measured[0]
-            if measured
-            else None,
-            growth_before=growth_class(first.function, parameters) if first else "",
-            growth_after=growth_class(second.function, parameters) if second else "",
-            model_before=format_function(first.function, parameters) if first else "",
-            model_after=format_function(second.function, parameters) if second else "",
-            leading_before=format_leading(first.function, parameters) if first else "",
-            leading_after=format_leading(second.function, parameters) if second else "",
-            faster_in=(),
-            verdict="undecided",
-            through=() if self.counted is None or not exact else self.counted.through.get(row, ()),
+            measured=measured,
+            growth_before=growth[0],
+            growth_after=growth[1],
+            model_before=written[0],
+            model_after=written[1],
+            faster_in=tuple(parameters[number] for number in faster),
+            verdict=verdict,
+            through=through,
+            leading_before=leading[0],
+            leading_after=leading[1],
         )
-        difference = replace(difference, verdict=self._verdict(difference))
-        if difference.verdict != "grown" or target.verdict != "grown" or first is None or second is None:
-            return difference
-        faster = faster_in(first, second, len(parameters))
-        return replace(difference, faster_in=tuple(parameters[number] for number in faster))
 
     def _change(self, row: int, position: int) -> Change:
         before, after = (
@@ -246,16 +254,22 @@ class _Metric:
         )
         return Change(self.points[position], before, after, *self.intervals[:, row, position].tolist())
 
-    def _verdict(self, difference: Difference) -> Verdict:
-        measured = None if difference.measured is None else difference.measured.verdict
+    def _verdict(self, exact: bool, target: Change, measured: Change | None) -> Verdict:
+        if measured is None:
+            return target.verdict
         alike = self.counted is not None and len(self.counted.points) >= FEW
-        if difference.exact and measured is not None and (measured != "same" or alike):
-            return measured
-        verdicts = [difference.target.verdict] if measured is None else [difference.target.verdict, measured]
+        if exact and (measured.verdict != "same" or alike):
+            return measured.verdict
+        verdicts = [target.verdict, measured.verdict]
         for verdict in ("grown", "shrunk"):
             if verdict in verdicts:
                 return verdict
         return verdicts[0] if len(set(verdicts)) == 1 else "no difference seen"
+
+
+def _decided(intervals: Array) -> NDArray[np.bool_]:
+    """Return whether ratios with their bounds, shape (3, call path), lie to one side of no change."""
+    return np.asarray((intervals[1] > 1) | (intervals[2] < 1))
 
 
 def of_ratio(

@@ -9,6 +9,7 @@ from typing import Literal
 
 from buran.campaign.mistakes import did_you_mean, listed
 from buran.errors import UsageError
+from buran.plugins.versions.counts import CALLS
 from buran.plugins.versions.difference import Comparison, Difference
 from buran.plugins.versions.side import RUNTIME
 from buran.profiles.metrics import metric_of, noise_resilient, table
@@ -105,7 +106,7 @@ def _broken_by(comparison: Comparison, condition: Condition) -> list[Broken]:
             and (growth.metric == "time" or metric_of(growth.metric).noise_resilient)
         ]
     exact = noise_resilient(table())
-    metrics_of = {"runtime": (RUNTIME,), "effort": exact, "counts": exact, "class": (*_TIMES, *exact)}
+    metrics_of = {"runtime": (RUNTIME,), "effort": exact, "counts": (*exact, CALLS), "class": (*_TIMES, *exact)}
     metrics_of["worse"] = tuple(comparison.better)
     metrics = metrics_of.get(condition.kind, _TIMES)
     concerned = [

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.modeling.numerics.intervals import ROUNDING
-from buran.modeling.numerics.tuning import OF_MEANS
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.plugins.versions.difference import Change
 from buran.plugins.versions.fold import Indices, fold, indices_of
@@ -148,17 +147,6 @@ def operations_of_one(before: Side, after: Side) -> list[tuple[str, Change]]:
             change = (calls, 0.0, 0.0, 0.0, 0.0) if side is before else (0.0, calls, np.inf, np.inf, np.inf)
             out.append((side.counted[row], Change(point, *change)))
     return out
-
-
-def count_modelled(models: tuple[ModelSet, ModelSet]) -> Counted:
-    """Take the predictions of models of the same call paths for counts, where they go through every count."""
-    points = common_points(models[0].points, models[1].points)
-    at = np.array(points, dtype=np.float64).reshape(-1, len(models[1].parameters))
-    through = [
-        [model is not None and model.quality.smape <= 100 * OF_MEANS for model in side.models] for side in models
-    ]
-    values = [side.predict(at) for side in models]
-    return Counted(points, values[0], values[1], np.array(through[0]) & np.array(through[1]))
 
 
 def _bounds(values: Array) -> tuple[Array, Array]:

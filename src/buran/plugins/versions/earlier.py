@@ -1,4 +1,4 @@
-"""The earlier version of a program that a campaign is compared with: its models, its counts, its points, its filter."""
+"""The earlier version of a program that a campaign begins with: its models, its points, its filter."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ from buran.campaign.results import FINDINGS, REPORT, results_folder
 from buran.errors import FormatError, UsageError
 from buran.files import read_json
 from buran.plugins.versions import KEY, name_of_earlier
-from buran.plugins.versions.phase import next_comparison
+from buran.plugins.versions.compare import compare_sides
 from buran.plugins.versions.side import RUNTIME, Side
 from buran.plugins.versions.sides import side_of_results
-from buran.profiles.metrics import counted, metric_of, noise_resilient
+from buran.plugins.versions.text import since
+from buran.profiles.metrics import metric_of
 from buran.workflow.findings import Findings
 
 if TYPE_CHECKING:
-    from buran.planning.observations import Observations
-    from buran.planning.question import ComparisonRuns, Knowledge, RunTimes
-    from buran.plugins.versions.changes import Changes
+    from buran.planning.question import RunTimes
     from buran.workflow.history import History
 
 
@@ -36,8 +35,6 @@ class EarlierVersion:
 
     Attributes
     ----------
-    name
-        What readers know it by.
     points
         Points that its models were made from and that the campaign has too, cheapest first.
     filter_text
@@ -46,17 +43,24 @@ class EarlierVersion:
         Shortest run without instrumentation.
     """
 
-    name: str
     side: Side
     points: tuple[Point, ...]
     filter_text: str
     shortest_run_s: float
 
     @property
-    def has_counts(self) -> bool:
-        """Whether counts can be compared exactly."""
-        counts = self.side.counts
-        return counts is not None and bool(noise_resilient(counts.values))
+    def pilot_points(self) -> tuple[Point, ...]:
+        """The two smallest points, and the end of each line.
+
+        A line goes from the smallest point along one parameter. There the program is as large as it gets for the cost,
+        and a change that grows with any parameter shows.
+        """
+        first = self.points[0]
+        chosen = {*self.points[:2]}
+        for name in first:
+            line = [point for point in self.points if all(point[n] == first[n] for n in first if n != name)]
+            chosen.add(max(line, key=lambda point: float(point[name])))
+        return tuple(point for point in self.points if point in chosen)
 
     def run_times(self, points: Sequence[Point]) -> RunTimes:
         """Return what runs are predicted to take."""
@@ -67,31 +71,26 @@ class EarlierVersion:
         values = zip(points, (float(models.predict(row[None])[0, 0]) for row in at), strict=True)
         return {point: max(value, self.shortest_run_s) for point, value in values if np.isfinite(value)}
 
-    def comparison(self, history: History, knowledge: Knowledge) -> ComparisonRuns | None:
-        """Return the next runs that tell whether the program changed, or the end because it did not."""
-        has_counts = self.has_counts and bool(counted(history.session.campaign.config.metrics))
-        return next_comparison(self.points, has_counts, self._changes(history), knowledge)
+    def judge(self, history: History) -> tuple[bool, str]:
+        """Return whether nothing has changed, and what was found.
 
-    def changes(self, history: History) -> str:
-        """Say what comparing runs showed so far."""
-        return self._changes(history).in_words()
-
-    def _changes(self, history: History) -> Changes:
-        from buran.plugins.versions.campaign import changes_so_far
-
-        return changes_so_far(self, history)
-
-    def make_models(self, history: History, models: Path, findings: Path, table: Path) -> None:
-        """Write what comparing runs showed; there are no models of them."""
-        from buran.plugins.versions.campaign import compare_runs
-
-        compare_runs(self, history, models, findings, table)
-
-    def of_changed(self, history: History, observations: Observations) -> Observations:
-        """Return what was measured of call paths that changed."""
-        from buran.plugins.versions.campaign import of_changed
-
-        return of_changed(self._changes(history), observations)
+        As long as no time can be compared, it is not known that nothing has changed.
+        """
+        last = history.plans[-1].iteration
+        findings, campaign = history.findings(last), history.session.campaign
+        models = dict(history.models(last))
+        if not models:
+            return True, "no run succeeded: there is nothing to compare"
+        if findings.runtime is not None:
+            models[RUNTIME] = findings.runtime
+        now = Side("", campaign.parameters, campaign.target, models, history.table(last), findings.unsteady)
+        try:
+            compared = compare_sides(self.side, now)
+        except UsageError as error:
+            return False, f"not compared with {self.side.name}: {error.what}"
+        times = [row for row in compared.differences if row.metric == "time" and row.matters]
+        is_open = bool(times) and all(row.verdict == "undecided" for row in times)
+        return not (is_open or compared.of("grown", "shrunk")), since(compared)
 
 
 def earlier_results(campaign: Campaign) -> Path | None:
@@ -141,9 +140,8 @@ def read_earlier(campaign: Campaign) -> EarlierVersion | None:
     folder = earlier_results(campaign)
     if folder is None:
         return None
-    name = str(name_of_earlier(campaign))
     try:
-        side = side_of_results(folder, name)
+        side = side_of_results(folder, str(name_of_earlier(campaign)))
         findings = Findings.read(folder / FINDINGS)
     except FormatError as error:
         raise _mistake(campaign, error.what, error.why, error.hint) from error
@@ -154,8 +152,7 @@ def read_earlier(campaign: Campaign) -> EarlierVersion | None:
     shared &= set(side.models)
     if not shared:
         why = "it ended without models, or none of its metrics is measured here"
-        hint = "compare with a campaign that has models; a version in which nothing changed has none of its own"
-        raise _mistake(campaign, "the earlier version has no models to compare with", why, hint)
+        raise _mistake(campaign, "the earlier version has no models to compare with", why)
     measured = {point for metric in sorted(shared) for point in side.models[metric].points}
     points = tuple(
         point for point in campaign.points if tuple(float(point[name]) for name in side.parameters) in measured
@@ -163,7 +160,7 @@ def read_earlier(campaign: Campaign) -> EarlierVersion | None:
     if not points:
         why = "no point of this campaign was measured there"
         raise _mistake(campaign, "the two versions have no point in common", why, "give this campaign points of it")
-    return EarlierVersion(side.name, side, points, findings.filter_text, findings.shortest_run_s)
+    return EarlierVersion(side, points, findings.filter_text, findings.shortest_run_s)
 
 
 def _mistake(campaign: Campaign, what: str, why: str | None = None, hint: str | None = None) -> CampaignError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,10 +46,10 @@ def indices_of(names: Sequence[str], common: Sequence[str]) -> Indices:
     return np.array([positions.get(name, -1) for name in names], dtype=np.int64)
 
 
-def fold_models(models: ModelSet, positions: Indices, names: tuple[str, ...]) -> ModelSet:
+def fold_models(models: ModelSet, names: tuple[str, ...]) -> ModelSet:
     """Return a model for each common call path: its own, or the sum of those that count to it."""
     groups: list[list[Model | None]] = [[] for _ in names]
-    for model, position in zip(models.models, positions.tolist(), strict=True):
+    for model, position in zip(models.models, fold(models.call_paths, names).tolist(), strict=True):
         if position >= 0:
             groups[position].append(model)
     nothing = np.zeros((0, len(models.parameters))), np.zeros(0)
@@ -56,6 +57,4 @@ def fold_models(models: ModelSet, positions: Indices, names: tuple[str, ...]) ->
         group[0] if len(group) == 1 else add_models(group, *nothing)  # both have the call path: never empty
         for group in groups
     )
-    return ModelSet(
-        models.parameters, models.metric, models.unit, names, folded, models.aggregate, models.repetition, models.points
-    )
+    return replace(models, call_paths=names, models=folded)

@@ -61,7 +61,8 @@ def run(arguments: argparse.Namespace) -> int | None:
 
 def _compare(session: Session, arguments: argparse.Namespace) -> int:
     from buran.plugins.versions.condition import broken_by, parse_conditions
-    from buran.plugins.versions.results import NAME, compare_with, write_comparison
+    from buran.plugins.versions.page import NAME, write_comparison
+    from buran.plugins.versions.results import compare_with
 
     level = LEVEL if arguments.level is None else arguments.level
     share = MATTERS if arguments.share is None else arguments.share

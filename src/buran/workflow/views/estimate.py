@@ -80,7 +80,7 @@ def ahead_of(history: History) -> dict[str, Remaining]:
     entries = [entry for entry in ledger.read(session.layout.store) if entry.target == session.target.id]
     forecast, phases, found = Forecast(session, every, entries), phases_of(every), dict[str, Remaining]()
     seen: set[Question] = {entry.question for entry in entries if entry.status != Status.INTERRUPTED}
-    for question, bundle, run in planned_runs(plan for plan in ahead if not plan.imported):
+    for question, bundle, run in planned_runs(ahead):
         if question not in seen:
             seen.add(question)
             found.setdefault(phases[question], Remaining(forecast)).add(bundle, run)
@@ -108,11 +108,9 @@ def _plans_ahead(history: History) -> tuple[Plan, ...]:
     question = question_of(before)
     knowledge = knowledge_of(before, question)
     plan = plans[-1] if under_way else next_plan(question, knowledge) if plans else first_plan(history.session)
-    if plan.imported or plan.comparison:
-        return (plan,)
     draft, out = Draft(question, knowledge), [plan]
     if plan.pilot:
-        if len(knowledge.run_plans) == 0 and (not question.adaptive or not question.models):
+        if len(knowledge.plans) == 0 and (not question.adaptive or not question.models):
             positions = pilot_indices(question.space.points)
             points = dict.fromkeys((question.points[position] for position in positions), 1)
             out.append(draft.plan(points, Purpose.PILOT, "", plan.filter_text))

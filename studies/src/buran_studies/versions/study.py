@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from buran.errors import UsageError
-from buran.plugins.versions.check import check_counts
 from buran.plugins.versions.compare import compare_sides
-from buran.profiles.experiment.collect import split_call_path
 from buran_studies.evaluation.evaluation import Evaluation, Figure, Kind, Table
 from buran_studies.evaluation.study import Settings, Shard
 from buran_studies.versions.pairs import CHANGED, KINDS, SAME, pair, side
@@ -43,25 +41,20 @@ def run_shard(shard: Shard, settings: Settings) -> list[dict[str, Any]]:
 def _compared(number: int, seed: int) -> dict[str, Any]:
     made = pair(number, seed, _EXAMPLES)
     before, after = side(made.before), side(made.after)
-    assert after.counts is not None
-    checked = check_counts(before, after.counts)
-    rows = [row for row in checked.rows if row.changed]
-    named = [row for row in rows if row.call_path == made.call_path]
+    compared = compare_sides(before, after)
+    rows = [row for row in compared.of("grown", "shrunk") if row.exact]
+    named = [row.call_path for row in rows] + list(compared.operations)
     mine = {made.call_path, *(name for row in rows for name in row.through if name.startswith(made.call_path))}
     others = [row for row in rows if row.call_path not in mine and made.call_path not in row.through]
-    compared = compare_sides(before, after)
-    report = {row.call_path for row in compared.of("grown", "shrunk") if row.exact}
+    growths = [row.growth_after for row in rows if row.call_path == made.call_path]
+    report = {row.call_path for row in rows}
     return {
         "kind": made.kind,
         "program": made.program,
-        "found": bool(named),
-        "class": any(not row.growth_after or row.growth_after == made.growth for row in named),
-        "grows": [made.growth, *(row.growth_after for row in named)],
+        "found": made.call_path in named,
+        "class": made.call_path in compared.operations or made.growth in growths,
         "invented": len(others),
         "in_report": len(report | {one.call_path for one in compared.new} if made.kind in CHANGED else report),
-        "paired": len(checked.moved),
-        "share": max((row.share for row in named), default=0.0),
-        "leaf": split_call_path(made.call_path)[-1] if made.call_path else "",
     }
 
 
