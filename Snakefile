@@ -13,15 +13,14 @@ from threading import Thread
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
-from buran.campaign.plan import Bundle
 from buran.cli.status import print_failures
 from buran.workflow.engine.batches import batch_request, division_of
-from buran.workflow.engine.jobs import engine_resources, job_request, resource_names
+from buran.workflow.engine.jobs import engine_resources, resource_names
 from buran.workflow.views.status import progress_of
 from buran.workflow.history import History
-from buran.workflow.refine import start_build, starts_by_itself
 from buran.workflow.session import open_session
-from buran.workflow.specs import jobs_in, plan_in_force, write_build_spec
+from buran.workflow.specs import plan_in_force
+from buran.workflow.steps import Course, Step
 
 min_version("9.20")
 
@@ -98,6 +97,5 @@ onsuccess:
 rule all:
     default_target: True
     input:
-        PATHS.results(SESSION.id) / "report.txt",
-        PATHS.results(SESSION.id) / "report.csv",  # missing after a report that failed
+        Step("report").makes(PATHS, SESSION.id),
     localrule: True

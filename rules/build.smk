@@ -1,7 +1,7 @@
 # One build variant of the target. The store keeps the build; the output here only points to it.
 rule build:
     output:
-        PATHS.build_pointer("{build}"),
+        makes("build", "{build}"),
     log:
         "logs/build/{build}.log",
     localrule: HERE

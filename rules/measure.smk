@@ -4,16 +4,16 @@
 # No retries: they would favour the runs that happen to go well.
 rule measure:
     input:
-        builds=builds_of_bundle,
+        needs("measure"),
     output:
-        PATHS.bundle_pointer("{bundle}"),
+        makes("measure", "{bundle}"),
     log:
         "logs/measure/{shard}/{bundle}.log",
     retries: 0
     conda:
         "../workflow/envs/buran.yaml"
     resources:
-        **measure_resources(request_of_bundle),
+        **measure_resources(),
         bench_slot=1,
     message:
         "Measuring bundle {wildcards.bundle}"
@@ -26,18 +26,18 @@ rule measure:
 # Each point has its records, its claim and its pointer as if it were alone.
 rule measure_together:
     input:
-        builds=builds_of_batch,
+        needs("measure_together"),
     output:
-        PATHS.batch_pointer("{batch}"),
+        makes("measure_together", "{batch}"),
     log:
         "logs/measure_together/{shard}/{batch}.log",
     retries: 0
     conda:
         "../workflow/envs/buran.yaml"
     resources:
-        **measure_resources(request_of_batch),
+        **measure_resources(),
         bench_slot=1,
     message:
         "Measuring the bundles of batch {wildcards.batch}"
     script:
-        "../scripts/measure_together.py"
+        "../scripts/measure.py"

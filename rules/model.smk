@@ -1,11 +1,9 @@
 # Models of every call path and metric from everything measured so far.
 rule model:
     input:
-        bundles=bundles_so_far,
+        needs("model"),
     output:
-        models=PATHS.models("{campaign}", "{iteration}"),
-        findings=PATHS.findings("{campaign}", "{iteration}"),
-        table=PATHS.table("{campaign}", "{iteration}"),
+        makes("model", "{iteration}"),
     log:
         "logs/model/{campaign}-{iteration}.log",
     localrule: HERE
@@ -13,5 +11,7 @@ rule model:
         "../workflow/envs/buran.yaml"
     message:
         "Modelling after iteration {wildcards.iteration}"
+    params:
+        step="model",
     script:
-        "../scripts/model.py"
+        "../scripts/step.py"

@@ -1,10 +1,9 @@
 # Which runs come next. A checkpoint: what has to be built and measured is known only when it is done.
 checkpoint plan:
     input:
-        models=previous_models,
-        filter=refined_filter,
+        needs("plan"),
     output:
-        PATHS.plan("{campaign}", "{iteration}"),
+        makes("plan", "{iteration}"),
     log:
         "logs/plan/{campaign}-{iteration}.log",
     localrule: HERE
@@ -12,5 +11,7 @@ checkpoint plan:
         "../workflow/envs/buran.yaml"
     message:
         "Planning iteration {wildcards.iteration}"
+    params:
+        step="plan",
     script:
-        "../scripts/plan.py"
+        "../scripts/step.py"

@@ -1,10 +1,9 @@
 # The Score-P filter that the models suggest for the next iteration.
 rule refine:
     input:
-        models=previous_models,
-        build=graph_of_start,
+        needs("refine"),
     output:
-        PATHS.filter("{campaign}", "{iteration}"),
+        makes("refine", "{iteration}"),
     log:
         "logs/refine/{campaign}-{iteration}.log",
     localrule: HERE
@@ -12,5 +11,7 @@ rule refine:
         "../workflow/envs/buran.yaml"
     message:
         "Refining the instrumentation for iteration {wildcards.iteration}"
+    params:
+        step="refine",
     script:
-        "../scripts/refine.py"
+        "../scripts/step.py"

@@ -1,22 +1,24 @@
 # What the user takes home: report, models, measurements and the filter list. `snakemake --report FILE` takes in what is
 # marked for it. What `buran report` shows stays until the new one takes its place; the table is removed before, so that a
 # report that failed is made again.
+TEXT, PAGE, CALL_PATHS = makes("report")
+
+
 rule report:
     input:
-        plan=final_plan,
-        models=final_models,
+        needs("report"),
     output:
-        update(PATHS.results("{campaign}") / "report.txt"),
+        update(TEXT),
         update(
             report(
-                PATHS.results("{campaign}") / "report.html",
+                PAGE,
                 caption="../workflow/report/page.rst",
                 category="Campaign",
                 labels={"campaign": SESSION.campaign.name, "what": "page"},
             )
         ),
         report(
-            PATHS.results("{campaign}") / "report.csv",
+            CALL_PATHS,
             caption="../workflow/report/call-paths.rst",
             category="Campaign",
             labels={"campaign": SESSION.campaign.name, "what": "call paths"},
@@ -28,5 +30,7 @@ rule report:
         "../workflow/envs/buran.yaml"
     message:
         "Writing the report"
+    params:
+        step="report",
     script:
-        "../scripts/report.py"
+        "../scripts/step.py"

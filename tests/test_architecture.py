@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from buran.workflow.steps import KINDS
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "buran"
 
@@ -140,18 +142,21 @@ def mentions(path: Path, word: str) -> bool:
     return path.suffix in (".py", ".c", ".h", ".cpp", ".cc") and word in path.read_text().lower()
 
 
-def test_rule_script_and_log_have_one_name() -> None:
-    names = list[str]()
+def test_rules_are_the_steps_with_a_log_and_a_script_each() -> None:
+    names, scripts = list[str](), set[str]()
     for file in (ROOT / "rules").glob("*.smk"):
         text = file.read_text()
         parts = re.split(r"^(?:rule|checkpoint) (\w+):$", text, flags=re.MULTILINE)
         rules = dict(zip(parts[1::2], parts[2::2], strict=True))
         assert file.stem == "common" or file.stem in rules
         for name, body in rules.items():
-            assert f'"../scripts/{name}.py"' in body
+            (script,) = re.findall(r'"\.\./scripts/(\w+)\.py"', body)
+            assert name.startswith(script) or f'step="{name}"' in body
             assert f'"logs/{name}/' in body
+            scripts.add(script)
         names += rules
-    assert sorted(names) == sorted(path.stem for path in (ROOT / "scripts").glob("*.py"))
+    assert sorted(names) == sorted(KINDS)
+    assert scripts == {path.stem for path in (ROOT / "scripts").glob("*.py")}
 
 
 def test_no_class_name_stands_for_two_things() -> None:

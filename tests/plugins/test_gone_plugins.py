@@ -15,7 +15,7 @@ from buran.extensions import PLUGINS
 from buran.files import file_sha256
 from buran.modeling.pmnf.terms import Factor, ModelFunction, Term
 from buran.workflow.session import logged, open_session
-from buran.workflow.steps import steps_to_plan
+from buran.workflow.steps import Course, Step
 from buran_studies.simulate.in_process import carry_out
 
 Remove = Callable[[str], None]
@@ -45,8 +45,8 @@ def files_of(folder: Path) -> dict[str, str]:
 def test_a_node_without_the_plugin_of_a_campaign_measures_nothing(tmp_path: Path, remove: Remove) -> None:
     pytest.importorskip("buran.plugins.efficiency")
     session = simulated_campaigns.opened(tmp_path / "campaign", scaling="strong")
-    for step in steps_to_plan(session, 0):
-        step.carry_out()
+    for step in Course.of(session).until(Step("plan", "0")):
+        step.carry_out(session)
     before = files_of(session.layout.root)
     remove("efficiency")
     log = tmp_path / "node.log"

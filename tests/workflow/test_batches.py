@@ -102,7 +102,7 @@ def test_very_many_jobs_are_one_for_the_engine(
         longest = max(request.minutes for request in requests)
         asked = batch_request(session, [[by_id[bundle] for bundle in group] for group in of_jobs])
         assert asked == replace(requests[0], minutes=longest)
-    waited_for = division.pointers(layout, plan)
+    waited_for = division.steps(plan)
     assert len(waited_for) == len(set(waited_for)) == len(division.batches) + (2 if points_per_job == 1 else 0)
     layout.bundle_pointer(plan.bundles[0].id).write_text("{}")
     (batch,) = (batch for batch, of_jobs in division.batches.items() if plan.bundles[0].id in str(of_jobs))

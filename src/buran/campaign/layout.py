@@ -159,35 +159,35 @@ class Layout:
             return [self.build_pointer(build) for build in self.made(kind)]
         return [self._path(f"pointers/{kind}", name, ".json") for name in self.made(kind)]
 
-    def iteration(self, campaign: str, iteration: int) -> Path:
+    def iteration(self, campaign: str, iteration: int | str) -> Path:
         """Folder of an iteration's plan, models and filter."""
         return self.root / "iterations" / campaign / str(iteration)
 
-    def plan(self, campaign: str, iteration: int) -> Path:
+    def plan(self, campaign: str, iteration: int | str) -> Path:
         """Plan of an iteration."""
         return self.iteration(campaign, iteration) / "plan.json"
 
-    def division(self, campaign: str, iteration: int) -> Path:
+    def division(self, campaign: str, iteration: int | str) -> Path:
         """Which bundles of an iteration share jobs."""
         return self.iteration(campaign, iteration) / "jobs.json"
 
-    def budget(self, campaign: str, iteration: int) -> Path:
+    def budget(self, campaign: str, iteration: int | str) -> Path:
         """Core hours that may be spent until the end of an iteration: the plan says so too, but is long."""
         return self.iteration(campaign, iteration) / "budget.json"
 
-    def models(self, campaign: str, iteration: int) -> Path:
+    def models(self, campaign: str, iteration: int | str) -> Path:
         """Models after an iteration."""
         return self.iteration(campaign, iteration) / "models.json"
 
-    def findings(self, campaign: str, iteration: int) -> Path:
+    def findings(self, campaign: str, iteration: int | str) -> Path:
         """Facts that an iteration found out in addition to its models."""
         return self.iteration(campaign, iteration) / "findings.json"
 
-    def table(self, campaign: str, iteration: int) -> Path:
+    def table(self, campaign: str, iteration: int | str) -> Path:
         """Everything measured up to an iteration, as JSON Lines; compressed, as names of call paths repeat."""
         return self.iteration(campaign, iteration) / "experiment.jsonl.gz"
 
-    def filter(self, campaign: str, iteration: int) -> Path:
+    def filter(self, campaign: str, iteration: int | str) -> Path:
         """Filter that an iteration is built with."""
         return self.iteration(campaign, iteration) / "scorep.filter"
 

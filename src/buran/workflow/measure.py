@@ -1,16 +1,25 @@
-"""Measuring bundles: one by one for a caller, or those that share a job."""
+"""Building, and measuring bundles within the budget in force."""
 
 from __future__ import annotations
 
 from itertools import chain
 
-from buran.campaign.plan import Bundle
+from buran.campaign.plan import BuildSpec, Bundle
 from buran.campaign.records import BundleOutcome
 from buran.errors import BuranError
 from buran.files import write_json
+from buran.measurement.build import build, check_build
 from buran.measurement.bundle import measure_bundle
 from buran.workflow.session import Session
 from buran.workflow.specs import budget_in_force, jobs_in
+
+
+def make_build(session: Session, name: str) -> None:
+    """Make a build, and write its pointer; raise `BuildError` if it fails and every point needs it."""
+    spec = BuildSpec.read(session.layout.build_spec(name))
+    outcome = build(session.target, session.layout, spec)
+    check_build(session.layout, spec, outcome)
+    outcome.write(session.layout.build_pointer(name))
 
 
 def measure(session: Session, bundle_id: str, job: str | None = None) -> BundleOutcome:

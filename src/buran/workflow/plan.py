@@ -180,8 +180,8 @@ def plan_after(history: History, question: Question, knowledge: Knowledge) -> Pl
         reason = f"pilot runs at {len(points)} points, to see whether the earlier version's results hold"
         plan = draft.plan(points, Purpose.PILOT, reason, knowledge.filter_text)
         return plan if len(plan.bundles) == len(points) else next_plan(question, knowledge)
-    ends, shown = earlier.judge(history)
-    if ends:
+    is_over, shown = earlier.judge(history)
+    if is_over:
         return draft.done(shown, budget_reached=not knowledge.complete)
     plan = next_plan(question, knowledge)
     return replace(plan, reason=f"{shown}; {plan.reason}")

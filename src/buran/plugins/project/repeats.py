@@ -13,8 +13,7 @@ from buran.modeling.priors.steps import not_repeated
 from buran.workflow.collect import counts_of
 from buran.workflow.history import History
 from buran.workflow.session import open_session
-from buran.workflow.specs import plan_in_force
-from buran.workflow.steps import steps_of_plan, steps_to_plan
+from buran.workflow.steps import Course, Step
 
 _SHARE = 10  # of the least number of steps that was named: the first run's
 _TIME_LIMIT_S = 60
@@ -72,11 +71,9 @@ def shown_by_counts(text: str, source: Path, name: str) -> Shown | None:
         file = Path(folder).resolve() / "campaign.yaml"
         write_text(file, yaml.safe_dump(described, sort_keys=False))
         session = open_session(file)
-        for step in steps_to_plan(session, 0):
-            step.carry_out()
-        *measuring, _ = steps_of_plan(session, plan_in_force(session.layout, session.id, 0))  # without models
-        for step in measuring:
-            step.carry_out()
+        for step in Course.of(session).until(Step("model", "0")):
+            if step.kind != "model":
+                step.carry_out(session)
         runs = History.open(session).runs
         counted = counts_of(runs, session.campaign.parameters)
         if counted is None or {run.point[name] for run in runs} != set(at):

@@ -10,10 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from pathlib import Path
 from typing import Literal
 
-from buran.campaign.layout import Layout
 from buran.campaign.plan import SCHEMA, Bundle, Plan
 from buran.campaign.resources import JOB_S
 from buran.files import Stored, not_synced, write_json
@@ -21,6 +19,7 @@ from buran.measurement.schedulers.base import JobRequest
 from buran.workflow.engine.jobs import STARTUP_S, job_limit_s, job_request, minutes_of
 from buran.workflow.session import Session
 from buran.workflow.specs import Jobs, name_of
+from buran.workflow.steps import Step
 
 _OVERHEAD_OF_A_RUN_S = 0.3  # reading and sealing: what a run took in addition to the program with twenty points a job
 _MOST_JOBS = 100  # that the engine takes for what they are: it shows each, and starts a process for each
@@ -45,11 +44,11 @@ class Division(Stored):
     in_arrays: bool = False
     batches: Mapping[str, Jobs] = field(default_factory=dict)
 
-    def pointers(self, layout: Layout, plan: Plan) -> list[Path]:
-        """Return what the engine waits for until a plan is measured."""
+    def steps(self, plan: Plan) -> list[Step]:
+        """Return what the engine does to measure a plan."""
         inside = {bundle for jobs in self.batches.values() for bundle in chain(*jobs)}
-        bundles = (layout.bundle_pointer(bundle.id) for bundle in plan.bundles if bundle.id not in inside)
-        return [*bundles, *map(layout.batch_pointer, self.batches)]
+        bundles = (Step("measure", bundle.id) for bundle in plan.bundles if bundle.id not in inside)
+        return [*bundles, *(Step("measure_together", batch) for batch in self.batches)]
 
 
 def division_of(session: Session, plan: Plan, *, in_arrays: bool) -> Division:
