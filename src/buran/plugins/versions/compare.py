@@ -62,25 +62,10 @@ def compare_sides(before: Side, after: Side, level: float = LEVEL, share: float 
             why=f"the first is {_first(before)!r} there and {_first(after)!r} here",
             hint="compare two versions of one program, measured with the same metrics",
         )
-    notes = tuple(_notes(before, after))
-    both = before.counts is not None and after.counts is not None
-    operations = tuple(name for name, _ in operations_of_one(before, after)) if both else ()
-    names = after.parameters
     return Comparison(
-        before.name,
-        after.name,
-        names,
-        target,
-        level,
-        share,
-        tuple(differences),
-        tuple(gone),
-        tuple(new),
-        notes,
-        pairs,
-        operations,
-        after.better,
-    )
+        before.name, after.name, after.parameters, target, level, share, tuple(differences), tuple(gone), tuple(new),
+        tuple(_notes(before, after)), pairs, operations_of_one(before, after), after.better,
+    )  # fmt: skip
 
 
 def _first(side: Side) -> str:
@@ -94,8 +79,8 @@ def _check(before: Side, after: Side) -> None:
             raise UsageError(
                 "a campaign without models cannot be compared",
                 where=side.name,
-                why="no run succeeded, or its runs only found functions, or showed that nothing had changed",
-                hint="measure more of it; if nothing had changed, compare with the campaign it was compared with",
+                why="no run succeeded, or its runs only found functions",
+                hint="measure more of it",
             )
     if before.parameters != after.parameters:
         raise UsageError(

@@ -12,7 +12,7 @@ from buran.modeling.numerics.intervals import ROUNDING
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.plugins.versions.difference import Change
 from buran.plugins.versions.fold import Indices, fold, indices_of
-from buran.plugins.versions.measured import Measured, common_points, measured_in_both
+from buran.plugins.versions.measured import Measured, measured_in_both
 from buran.plugins.versions.side import Side
 from buran.profiles.experiment.table import Experiment
 
@@ -117,36 +117,21 @@ def mpi_operations(table: Experiment) -> dict[str, int]:
     }
 
 
-def operations_of_one(before: Side, after: Side) -> list[tuple[str, Change]]:
-    """Return the MPI operations that only one campaign calls at the points of both, and how often.
-
-    The numbers are those of the last of these points at which it does; 0 on the other side, NaN where calls were not
-    recorded.
-    """
-    assert before.counts is not None and after.counts is not None
+def operations_of_one(before: Side, after: Side) -> tuple[str, ...]:
+    """Return the MPI operations that only one campaign calls at the points of both; none without measurements."""
+    if before.counts is None or after.counts is None:
+        return ()
+    tables = before.counts, after.counts
+    points = [list(map(tuple, table.points_in(before.parameters).tolist())) for table in tables]
+    shared = set(points[0]) & set(points[1])
     out = []
-    rows = [
-        list(map(tuple, side.counts.points_in(side.parameters).tolist())) for side in (before, after) if side.counts
-    ]
-    shared = set(common_points(*rows))
-    for side, others, points in ((before, after, rows[0]), (after, before, rows[1])):
-        table, missing = side.counts, set(side.counted) - set(others.counted)
-        assert table is not None
-        at = [number for number, point in enumerate(points) if point in shared]
+    for side, other, table, own in zip((before, after), (after, before), tables, points, strict=True):
+        missing = set(side.counted) - set(other.counted)
+        at = [number for number, point in enumerate(own) if point in shared]
         for row in (row for row in mpi_operations(table).values() if side.counted[row] in missing):
-            called = [
-                np.nan_to_num(values[row][at][..., 0]).max(axis=-1, initial=0.0) for values in table.values.values()
-            ]
-            present = np.flatnonzero(np.max(called, axis=0, initial=0.0) > 0) if called else np.zeros(0, dtype=np.int64)
-            if not len(present):
-                continue
-            calls = np.nan
-            if CALLS in table.values:
-                calls = float(np.nan_to_num(table.over_locations(CALLS)[row, at[present[-1]]]).max())
-            point = points[at[present[-1]]]
-            change = (calls, 0.0, 0.0, 0.0, 0.0) if side is before else (0.0, calls, np.inf, np.inf, np.inf)
-            out.append((side.counted[row], Change(point, *change)))
-    return out
+            if any(np.nan_to_num(values[row][at][..., 0]).any() for values in table.values.values()):
+                out.append(side.counted[row])
+    return tuple(out)
 
 
 def _bounds(values: Array) -> tuple[Array, Array]:
