@@ -49,7 +49,6 @@ def tables_of(report: Report) -> list[Table]:
         _evaluation(report),
         _account(report),
         _failures(report),
-        Table("jobs", "What happened to jobs", sentences=report.jobs),
     )
     return [table for table in tables if table.rows or table.sentences]
 

@@ -108,6 +108,8 @@ def _plans_ahead(history: History) -> tuple[Plan, ...]:
     question = question_of(before)
     knowledge = knowledge_of(before, question)
     plan = plans[-1] if under_way else next_plan(question, knowledge) if plans else first_plan(history.session)
+    if plan.pilot and history.session.earlier is not None:  # whether more follows depends on what it shows
+        return (plan,)
     draft, out = Draft(question, knowledge), [plan]
     if plan.pilot:
         if len(knowledge.plans) == 0 and (not question.adaptive or not question.models):
