@@ -103,8 +103,8 @@ def test_check(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_list_for_another_compiler_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path, callgraph = tmp_path / "scorep.filter", tmp_path / "program.mcg"
-    write_metacg(make_graph(["__grid_MOD_smooth", "_Z6kerneli"], []), callgraph)
+    path, callgraph = tmp_path / "scorep.filter", tmp_path / "static.jsonl"
+    written(callgraph, function("__grid_MOD_smooth"), function("_Z6kerneli"))
     path.write_text(
         "SCOREP_REGION_NAMES_BEGIN\nEXCLUDE *\nINCLUDE MANGLED grid_mp_smooth_ _QMgridPsmooth _Z6kerneld\n"
         "SCOREP_REGION_NAMES_END\n"

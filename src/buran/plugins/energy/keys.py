@@ -9,9 +9,7 @@ from buran.profiles.metrics import Metric
 if TYPE_CHECKING:
     from buran.campaign.shape import CampaignFile
 
-ENERGY = Metric(
-    "energy", "J", "exclusive", "DOUBLE", "Energy", "Of the whole program: of its processors, or nodes"
-)
+ENERGY = Metric("energy", "J", "exclusive", "DOUBLE", "Energy", "Of the whole program: of its processors, or nodes")
 
 
 def is_requested(config: CampaignFile) -> bool:
