@@ -75,7 +75,9 @@ def answer_of(versions: Versions, report: Report) -> Answer | None:
     facts = [change for _, change in rows[:1]]
     facts += [line for line in sentences(versions.comparison) if line.startswith(title_of(RUNTIME))]
     facts += [f"{what}; {change}" for what, change in rows[1:]]
-    facts.append(f"Compared with {versions.earlier}")
+    holds = not (rows or report.points[0])  # pilot runs alone
+    name = versions.earlier
+    facts.append(f"Models of {name} hold for this version too" if holds else f"Compared with {name}")
     return Answer("What changed?", rows[0][0] if rows else "Nothing significant", facts)
 
 

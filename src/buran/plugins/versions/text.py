@@ -136,7 +136,16 @@ def since(comparison: Comparison) -> str:
     """Say in a line what changed, or what was compared."""
     rows = changed(comparison)
     if not rows:
-        return f"no change seen since {comparison.before}: {' '.join(sentences(comparison))}"
+        exact = sum(row.exact for row in comparison.differences)
+        times = [row.verdict for row in comparison.differences if row.metric == "time" and row.matters]
+        is_open = times.count("undecided")
+        counts = {
+            "exact counts are the same": exact,
+            "times show no difference": len(times) - is_open,
+            "times are undecided": is_open,
+        }
+        said = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+        return f"no change seen since {comparison.before}: {said}"
     shown = [f"{row.call_path} ({row.metric}, {growth_in_words(row)})" for row in rows[:_CALLEES]]
     return f"changed since {comparison.before}: {_listed(shown, len(rows))}"
 
