@@ -6,7 +6,6 @@ import errno
 import fcntl
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -19,7 +18,6 @@ import pytest
 
 from buran.campaign.layout import Layout
 from buran.errors import ToolError
-from buran.files import storage_error
 from buran.measurement.machine.machine import exclusive_machine
 from buran.measurement.store import claims
 from buran.measurement.store.claims import Owner
@@ -114,85 +112,78 @@ def layout(tmp_path: Path) -> Layout:
 
 
 @pytest.fixture
-def holder(layout: Layout) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a process that holds the campaign's lock, as an engine that a controller left behind."""
-    handle = os.open(layout.controller_lock, os.O_RDWR | os.O_CREAT)
-    fcntl.flock(handle, fcntl.LOCK_EX)
-    process = subprocess.Popen([sys.executable, "-c", STUCK], pass_fds=(handle,), start_new_session=True)
-    os.close(handle)
+def other() -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen([sys.executable, "-c", SLEEP], stdout=subprocess.DEVNULL)
     yield process
     process.kill()
     process.wait()
 
 
-def test_what_a_dead_controller_left_behind_is_waited_for(layout: Layout, holder: subprocess.Popen[bytes]) -> None:
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    layout.controller_lock.write_text(json.dumps(asdict(replace(Owner.this_process(), pid=dead.pid))))
+def claim_of(layout: Layout, pid: int) -> None:
+    layout.controller_claim.parent.mkdir()
+    owner = replace(Owner.this_process(), pid=pid, started=claims._start_ticks(pid) or 0)
+    layout.controller_claim.write_text(json.dumps(asdict(owner)))
+
+
+def test_a_live_controller_is_waited_for_by_name(layout: Layout, other: subprocess.Popen[bytes]) -> None:
+    claim_of(layout, other.pid)
     said: list[str] = []
 
     def say(text: str) -> None:
         said.append(text)
-        holder.kill()
+        assert other.poll() is None, "it was left alone"
+        other.kill()
+        other.wait()
 
     with controller.sole_controller(layout, say):
-        assert json.loads(layout.controller_lock.read_text())["pid"] == os.getpid()
+        assert (owner := claims.owner_of(layout.controller_claim)) is not None and owner.pid == os.getpid()
     (text,) = said
-    assert f"process {dead.pid} on" in text and "which is gone" in text and "fuser -k" in text
+    assert f"process {other.pid} on" in text and f"`kill {other.pid}` on" in text
+    assert not claims.is_alive(layout.controller_claim)
 
 
-def test_a_live_controller_is_waited_for_by_name(layout: Layout, holder: subprocess.Popen[bytes]) -> None:
-    owner = Owner.this_process()
-    layout.controller_lock.write_text(json.dumps(asdict(owner)))
+def test_nobody_waits_for_a_controller_that_is_gone(layout: Layout, other: subprocess.Popen[bytes]) -> None:
+    claim_of(layout, other.pid)
+    other.kill()
+    other.wait()
+    said: list[str] = []
+    with controller.sole_controller(layout, said.append):
+        pass
+    assert said == []
+
+
+def test_an_engine_that_is_left_is_waited_for(layout: Layout, tmp_path: Path) -> None:
+    program = tmp_path / "snakemake"
+    program.write_text(SLEEP)
+    engine = subprocess.Popen([sys.executable, str(program)], cwd=layout.root, stdout=subprocess.DEVNULL)
     said: list[str] = []
 
     def say(text: str) -> None:
         said.append(text)
-        assert holder.poll() is None  # it was left alone
-        holder.kill()
+        engine.kill()
+        engine.wait()
 
+    while not controller.engines(layout.root):
+        time.sleep(0.01)
     with controller.sole_controller(layout, say):
         pass
-    today = time.strftime("%Y-%m-%d")
-    (text,) = said
-    assert f"process {owner.pid} on {owner.host}, since {today[:4]}" in text and f"`kill {owner.pid}` on" in text
+    assert f"snakemake, process {engine.pid}" in said[0]
 
 
-def test_an_unreadable_lock_is_waited_for(layout: Layout, holder: subprocess.Popen[bytes]) -> None:
-    said: list[str] = []
-
-    def say(text: str) -> None:
-        said.append(text)
-        holder.kill()
-
-    with controller.sole_controller(layout, say):
-        pass
-    assert f"fuser {layout.controller_lock}" in said[0]
-
-
-@pytest.mark.parametrize("code", [errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK])
-def test_without_locks_a_claim_keeps_others_away(layout: Layout, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    def fail(*_: object) -> None:
-        raise OSError(code, os.strerror(code))
-
-    monkeypatch.setattr(fcntl, "flock", fail)
+def test_a_controller_gives_signs_of_life(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(controller, "_BEAT_S", 0.01)
     with controller.sole_controller(layout, print):
-        assert claims.is_alive(layout.lockless_claim)
-    assert not layout.lockless_claim.exists()
+        os.utime(layout.controller_claim, (1, 1))
+        while layout.controller_claim.stat().st_mtime < 2:
+            time.sleep(0.01)
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS])
-def test_a_lock_that_fails_is_no_lock(layout: Layout, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+def test_a_lock_of_the_machine_that_fails_is_no_lock(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     def fail(*_: object) -> None:
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(fcntl, "flock", fail)
-    with (
-        pytest.raises(OSError, match=re.escape(os.strerror(code))) as failure,
-        controller.sole_controller(layout, print),
-    ):
-        pytest.fail("nobody may drive the campaign")
-    assert storage_error(failure.value) is not None  # which the command line says in words
     with pytest.raises(ToolError, match="measurement lock"), exclusive_machine():
         pytest.fail("nobody may measure")
 
@@ -203,12 +194,10 @@ def test_who_has_no_home_has_a_cache_in_the_results(home: str, tmp_path: Path, m
     monkeypatch.setenv("HOME", home)
     said = tmp_path / "logs" / "said"
     program = "import os; print(os.environ['XDG_CACHE_HOME'])"
-    with (tmp_path / "lock").open("w") as lock:
-        controller.run_engine([sys.executable, "-c", program], said, lock.fileno(), lambda: None)
+    controller.run_engine([sys.executable, "-c", program], said)
     assert said.read_text().strip() == str(tmp_path / ".snakemake" / "cache")
     monkeypatch.setenv("HOME", str(tmp_path))
-    with (tmp_path / "lock").open("w") as lock:
-        assert controller.run_engine([sys.executable, "-c", program], said, lock.fileno(), lambda: None).code == 1
+    assert controller.run_engine([sys.executable, "-c", program], said).code == 1
 
 
 def test_what_killed_jobs_had_half_written_is_removed(layout: Layout) -> None:

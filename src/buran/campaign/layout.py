@@ -96,19 +96,9 @@ class Layout:
         return self.root / "logs" / "snakemake.log"
 
     @property
-    def controller_lock(self) -> Path:
-        """Held by the one process that drives the campaign."""
-        return self.root / ".controller.lock"
-
-    @property
     def controller_claim(self) -> Path:
-        """Claim of the controller, for file systems whose locks do not reach other hosts."""
+        """Claim of the one process that drives the campaign."""
         return self.root / "claims" / "controller.claim"
-
-    @property
-    def lockless_claim(self) -> Path:
-        """Claim of the process that drives the campaign, for file systems without locks."""
-        return self.root / "claims" / "lockless.claim"
 
     # -- pointers and derived results, owned by the workflow ----------------------------------------
 

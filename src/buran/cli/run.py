@@ -166,10 +166,10 @@ def drive(
     if verbose:
         _say(f"what follows, but for lines of progress, is from {_shown(log)}")
 
-    with hushed(), controller.sole_controller(layout, _say) as lock:
+    with hushed(), controller.sole_controller(layout, _say):
         with tempfile.NamedTemporaryFile(dir=layout.root) as file:
             since = Path(file.name).stat().st_mtime  # by the clock of the file system, as what the scripts log
-        drivers = _Drivers(session, command, log, lock, verbose)
+        drivers = _Drivers(session, command, log, verbose)
         followed = where.scheduler is not NONE
         end = drivers.in_jobs(where.scheduler, retry_failed, cancel) if followed else drivers.locally(retry_failed)
     if end.interrupted:
@@ -237,7 +237,6 @@ class _Drivers:
     session: Session
     command: list[str]
     log: Path
-    lock: int
     verbose: bool
 
     def locally(self, retry_failed: bool, dog: Watchdog | None = None) -> End:
@@ -258,7 +257,7 @@ class _Drivers:
                 dog.look()
 
         try:
-            end = controller.run_engine(self.command, self.log, self.lock, look, grace_s)
+            end = controller.run_engine(self.command, self.log, look, grace_s)
         finally:
             watcher.close()
         if end.code == 0:
@@ -271,41 +270,29 @@ class _Drivers:
         """Run the engine until nothing is left that starting it again could mend."""
         from buran.measurement.machine.process import Interrupted, interruptible
         from buran.measurement.schedulers.submission import JobEvents
-        from buran.measurement.store import claims
         from buran.workflow.engine import controller, watchdog
 
-        folder, claim = self.session.layout.root, self.session.layout.controller_claim
-        if claims.is_alive(claim):
-            _say(f"another controller drives this campaign, {claims.owner_of(claim)}; waiting for it to end")
-        restarts, events = 0, JobEvents.of_engine(self.log)
+        restarts, events, folder = 0, JobEvents.of_engine(self.log), self.session.layout.root
         stuck = watchdog.StuckJobs(scheduler, _say)
-        with claims.claimed(claim):
-            while True:
-                try:
-                    with interruptible():
-                        watchdog.wait_for_jobs(folder, stuck, lambda: claims.beat(claim))
-                except Interrupted:
-                    self._leave(scheduler, cancel)
-                    return controller.End(Exit.INTERRUPTED, interrupted=True)
-                events.begin()
-
-                def beat() -> None:
-                    claims.beat(claim)
-                    for line in events.news():
-                        _say(line)
-
-                dog = watchdog.Watchdog(folder, stuck, beat)
-                end = self.locally(retry_failed and not restarts, dog)
-                if end.interrupted:
-                    self._leave(scheduler, cancel)
-                    return end
-                outcomes = events.outcomes()
-                for line in outcomes.words:
-                    _say(line)
-                if end.code == 0 or restarts == watchdog.MOST_RESTARTS or not outcomes.may_resume:
-                    return end
-                restarts += 1
-                _say("some jobs did not get to their end; going on with what is left")
+        while True:
+            try:
+                with interruptible():
+                    watchdog.wait_for_jobs(folder, stuck)
+            except Interrupted:
+                self._leave(scheduler, cancel)
+                return controller.End(Exit.INTERRUPTED, interrupted=True)
+            events.begin()
+            end = self.locally(retry_failed and not restarts, watchdog.Watchdog(folder, stuck, events, _say))
+            if end.interrupted:
+                self._leave(scheduler, cancel)
+                return end
+            outcomes = events.outcomes()
+            for line in outcomes.words:
+                _say(line)
+            if end.code == 0 or restarts == watchdog.MOST_RESTARTS or not outcomes.may_resume:
+                return end
+            restarts += 1
+            _say("some jobs did not get to their end; going on with what is left")
 
     def _leave(self, scheduler: Scheduler, cancel: bool) -> None:
         from buran.workflow.engine.submitter import cancel_all

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
-import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from buran import assets
@@ -27,81 +25,49 @@ from buran.measurement.schedulers.base import Scheduler
 from buran.measurement.schedulers.none import NONE
 from buran.measurement.schedulers.registry import scheduler_of_profile
 from buran.measurement.store import claims, ledger, store
-from buran.measurement.store.claims import Owner
 from buran.workflow.history import read_plans
 
 _POLL_S = 0.3  # between two looks at the engine
-_NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
+_BEAT_S = 10.0  # between two signs of life
 _ANOTHER = "another controller drives this campaign"
 ENGINE_GRACE_S = 60.0  # for an engine that is to stop: its jobs end their programs and write down what was
 
 
 @contextmanager
-def sole_controller(layout: Layout, say: Callable[[str], None]) -> Iterator[int]:
-    """Wait until no other controller drives the campaign, then hold that right; yields the lock's handle.
-
-    The handle is passed on to the workflow engine, so that the right lasts as long as either lives.
+def sole_controller(layout: Layout, say: Callable[[str], None]) -> Iterator[None]:
+    """Wait until nobody else drives the campaign, then hold that right.
 
     Parameters
     ----------
     say
         Takes whom is waited for.
     """
-    layout.root.mkdir(parents=True, exist_ok=True)
-    printed = ""
-    with contextlib.ExitStack() as stack:
-        handle = os.open(layout.controller_lock, os.O_RDWR | os.O_CREAT, 0o666)
-        stack.callback(os.close, handle)
-        if not _has_locks(handle):
-            stack.enter_context(claims.claimed(layout.lockless_claim))
-        while (is_locked := not _lock(handle)) or engines(layout.root):
-            news = _in_words(layout, is_locked=is_locked)
-            if news != printed:
-                say(news)
-                printed = news
+    claim, has_said = layout.controller_claim, False
+    if claims.is_alive(claim) and (owner := claims.owner_of(claim)) is not None:
+        say(f"{_ANOTHER}: {owner}; waiting for it to end (`kill {owner.pid}` on {owner.host} ends it)")
+    with claims.claimed(claim), _beating(claim):
+        while pids := engines(layout.root):
+            if not has_said:
+                say(f"{_ANOTHER}: snakemake, process {', '.join(map(str, pids))}; waiting for it to end")
+                has_said = True
             time.sleep(_POLL_S)
-        os.truncate(handle, 0)
-        os.pwrite(handle, json.dumps(asdict(Owner.this_process())).encode(), 0)
-        yield handle
+        yield
 
 
-def _has_locks(handle: int) -> bool:
-    """Tell whether the file system of an open file has locks; parallel ones can be mounted without."""
+@contextmanager
+def _beating(claim: Path) -> Iterator[None]:
+    """Show all the time that the owner of a claim is at work."""
+    is_over = threading.Event()
+
+    def beat() -> None:
+        while not is_over.wait(_BEAT_S):
+            claims.beat(claim)
+
+    threading.Thread(target=beat, daemon=True).start()
     try:
-        fcntl.flock(handle, fcntl.LOCK_UN)
-    except OSError as error:
-        if error.errno not in _NO_LOCKS:
-            raise
-        return False
-    return True
-
-
-def _lock(handle: int) -> bool:
-    """Take the lock, where there are locks; return whether nobody else has it."""
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError as error:
-        if error.errno not in _NO_LOCKS:
-            raise
-    return True
-
-
-def _in_words(layout: Layout, *, is_locked: bool) -> str:
-    """Say who else drives the campaign, and how to end that."""
-    if not is_locked:
-        pids = ", ".join(map(str, engines(layout.root)))
-        return f"{_ANOTHER}: snakemake, process {pids}; waiting for it to end"
-    owner = claims.read_owner(layout.controller_lock)
-    if owner is None:
-        return f"{_ANOTHER}; waiting for it to end (`fuser {layout.controller_lock}` shows it)"
-    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(layout.controller_lock.stat().st_mtime))
-    if claims.may_live(owner):
-        how = f"`kill {owner.pid}` on {owner.host} ends it"
-        return f"{_ANOTHER}: {owner}, since {since}; waiting for it to end ({how})"
-    how = f"`fuser -k {layout.controller_lock}` ends it"
-    return f"{_ANOTHER}: {owner}, which is gone; waiting for what it left behind to end ({how})"
+        yield
+    finally:
+        is_over.set()
 
 
 def engines(folder: Path) -> list[int]:
@@ -245,7 +211,6 @@ def _cache(instead: Path) -> dict[str, str]:
 def run_engine(
     command: Sequence[str],
     log: Path,
-    lock: int | None = None,
     watch: Callable[[], None] = lambda: None,
     grace_s: float = ENGINE_GRACE_S,
 ) -> End:
@@ -253,8 +218,6 @@ def run_engine(
 
     Parameters
     ----------
-    lock
-        Open file that the engine holds as long as it lives.
     watch
         Called a few times a second meanwhile.
     grace_s
@@ -278,7 +241,6 @@ def run_engine(
             stdout=output,
             stderr=subprocess.STDOUT,
             env={**os.environ, **_cache(log.parents[1] / ".snakemake")},
-            pass_fds=() if lock is None else (lock,),
             start_new_session=True,
         )
         before = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}

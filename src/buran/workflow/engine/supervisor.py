@@ -32,10 +32,7 @@ def main(grace_s: float, command: list[str]) -> int:
         # In the background of a script SIGINT is ignored, and what is ignored is inherited.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-    # Other handles, such as the campaign's lock, are passed on: they stay open as long as the engine lives.
-    engine = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=prepare, close_fds=False
-    )
+    engine = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=prepare)
     handle = os.pidfd_open(engine.pid)
     requests, deadline = [0], float("inf")
     while True:

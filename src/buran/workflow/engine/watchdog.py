@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from buran.measurement.schedulers.base import Job, Scheduler
+from buran.measurement.schedulers.submission import JobEvents
 from buran.wording import counted
 
 MOST_RESTARTS = 5  # of the engine, before somebody has to look
-_BEAT_S, _LOOK_S = 10.0, 30.0  # between two signs of life, and between two looks at the queue
+_TELL_S, _LOOK_S = 10.0, 30.0  # between two looks for news, and at the queue
 _WAIT_POLL_S = 2.0  # between two looks while it waits
 
 
@@ -42,19 +43,16 @@ class StuckJobs:
                 self.say(f"{jobs} may never start ({reason}): {step}; `buran run --cancel` and Ctrl-C end them")
 
 
-def wait_for_jobs(folder: Path, stuck: StuckJobs, beat: Callable[[], None]) -> None:
+def wait_for_jobs(folder: Path, stuck: StuckJobs) -> None:
     """Wait for jobs that an earlier controller left in the queue: they measure what would be measured twice.
 
     Parameters
     ----------
     stuck
         Of the scheduler that is queried; is shown the queue, and says how many jobs are left.
-    beat
-        Called every few seconds.
     """
     last_news = None
     while True:
-        beat()
         jobs = stuck.scheduler.campaign_jobs(folder)
         if jobs == []:
             return
@@ -74,28 +72,30 @@ def wait_for_jobs(folder: Path, stuck: StuckJobs, beat: Callable[[], None]) -> N
 
 @dataclass
 class Watchdog:
-    """Shows, while the workflow engine runs, that somebody drives the campaign, and why jobs may wait for ever.
+    """Says, while the workflow engine runs, what is new of its jobs, and why some may wait for ever.
 
     Attributes
     ----------
     stuck
         Of the scheduler that is queried; is shown the queue now and then.
-    beat
-        Called more often.
+    events
+        Of the engine's jobs.
     """
 
     folder: Path
     stuck: StuckJobs
-    beat: Callable[[], None] = lambda: None
-    _beat_s: float = field(default_factory=time.monotonic)
+    events: JobEvents
+    say: Callable[[str], None]
+    _told_s: float = field(default_factory=time.monotonic)
     _looked_s: float = field(default_factory=time.monotonic)
 
     def look(self) -> None:
         """Look, now and then."""
         now = time.monotonic()
-        if now - self._beat_s >= _BEAT_S:
-            self._beat_s = now
-            self.beat()
+        if now - self._told_s >= _TELL_S:
+            self._told_s = now
+            for line in self.events.news():
+                self.say(line)
         if now - self._looked_s >= _LOOK_S:
             self._looked_s = now
             self.stuck.look(self.stuck.scheduler.campaign_jobs(self.folder) or ())
