@@ -38,7 +38,7 @@ MOST_VALUES = 10_000
 """Of a range."""
 
 
-class InputKeys(Keys, title="Input"):
+class InputKeys(Keys):
     """A file or folder that runs read.
 
     Attributes
@@ -78,7 +78,7 @@ Threshold = Annotated[
 ]
 
 
-class ProgramKeys(Keys, title="Program"):
+class ProgramKeys(Keys):
     """The program that is measured: where it is, how it is built and run.
 
     Attributes
@@ -116,7 +116,7 @@ class ProgramKeys(Keys, title="Program"):
     keep_output: OfQueue[tuple[Inside, ...]] = Field((), examples=[["*.log", "stats/**/*.csv"]])
 
 
-class EnvironmentKeys(Keys, title="Environment"):
+class EnvironmentKeys(Keys):
     """A machine, and how MPI programs are started there.
 
     Attributes
@@ -189,7 +189,7 @@ class Range(Keys):
         return tuple(out)
 
 
-class ParameterKeys(Keys, title="Parameter"):
+class ParameterKeys(Keys):
     """A quantity that is varied: with `values` or `range`, unless points are listed one by one; steps with `value`.
 
     Attributes
@@ -215,7 +215,7 @@ class ParameterKeys(Keys, title="Parameter"):
     value: OfPlan[Annotated[int, Field(ge=FEWEST, le=1_000_000_000)] | None] = Field(None, examples=[600])
 
 
-class BudgetKeys(Keys, title="BudgetPart"):
+class BudgetKeys(Keys):
     """What the campaign may cost; with both keys the smaller one counts.
 
     Attributes
@@ -256,7 +256,7 @@ class BudgetKeys(Keys, title="BudgetPart"):
         return min(limits, default=None)
 
 
-class StrategyKeys(Keys, title="StrategyPart"):
+class StrategyKeys(Keys):
     """The choice of points, iteration by iteration.
 
     Attributes
@@ -302,7 +302,7 @@ class StrategyKeys(Keys, title="StrategyPart"):
     retry_failed: OfPlan[bool] = False
 
 
-class RefinementKeys(Keys, title="Refinement"):
+class RefinementKeys(Keys):
     """Which functions stay instrumented: the filter is rebuilt from the models after each iteration.
 
     Attributes
@@ -360,7 +360,7 @@ class RefinementKeys(Keys, title="Refinement"):
     rebuild_every: OfPlan[Annotated[int, Field(ge=2, le=100)]] = 2
 
 
-class CommandKeys(Keys, title="Command"):
+class CommandKeys(Keys):
     """How a program measures itself, or is measured by another tool; uninstrumented runs go without all of this.
 
     Attributes
@@ -399,7 +399,7 @@ class CommandKeys(Keys, title="Command"):
     clock: OfTarget[NumberPattern | None] = Field(None, examples=[r"solve: (\S+) s"])
 
 
-class ModelKeys(Keys, title="Modelling"):
+class ModelKeys(Keys):
     """How models are made of what was measured.
 
     Attributes
@@ -443,7 +443,7 @@ class ModelKeys(Keys, title="Modelling"):
     repetition: OfAnalysis[Literal["median", "mean", "min"]] = "median"
 
 
-class PartitionKeys(Keys, title="PartitionPart"):
+class PartitionKeys(Keys):
     """A partition: which points are measured in it, and what is said of it. Of an open key, what `resources` says.
 
     Attributes
@@ -478,7 +478,7 @@ class PartitionKeys(Keys, title="PartitionPart"):
         return int(first) <= ranks and (ranks <= int(last or first) if last or not dash else True)
 
 
-class ResourcesKeys(Keys, title="Resources"):
+class ResourcesKeys(Keys):
     """What one run needs: numbers, or expressions over parameters.
 
     Attributes

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from buran.campaign.expressions import Expression, ExpressionError, compile_expression
-from buran.campaign.mistakes import KeyPath, Mistake, TextError, listed
+from buran.campaign.mistakes import KeyPath, Mistake, TextError
 from buran.campaign.point import Point, Value, step_values
 from buran.campaign.sections import ParameterKeys
 from buran.wording import Category, word_of
@@ -56,19 +56,15 @@ def satisfying(
     kept = everything
     for constraint in constraints:
         try:
-            kept = [values for values in kept if constraint.expression(values)]
+            left = [values for values in kept if constraint.expression(values)]
         except ExpressionError as error:
             return [], 0, [Mistake(constraint.path, error.what, hint=error.hint)]
-    if kept or not everything:
-        return kept, len(everything) - len(kept), []
-    alone = [sum(holds(constraint.expression, values) for values in everything) for constraint in constraints]
-    counts = [
-        f"`{constraint.expression.text}` alone leaves {count}"
-        for constraint, count in zip(constraints, alone, strict=True)
-    ]
-    path: KeyPath = constraints[alone.index(0)].path if 0 in alone else ("constraints",)
-    what = f"none of the {len(everything)} points fulfils all constraints"
-    return [], len(everything), [Mistake(path, what, listed(counts), "relax a constraint, or add values")]
+        if kept and not left:
+            what = f"none of the {len(everything)} points fulfils all constraints"
+            why = f"none of {len(kept)} that fulfil those before it fulfils `{constraint.expression.text}`"
+            return [], len(everything), [Mistake(constraint.path, what, why, "relax a constraint, or add values")]
+        kept = left
+    return kept, len(everything) - len(kept), []
 
 
 def holds(expression: Expression, values: Mapping[str, Value]) -> bool:

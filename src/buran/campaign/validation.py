@@ -12,7 +12,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import ErrorDetails
 
 from buran import __version__
-from buran.campaign.identity import FIRST_NAMES, Keys
+from buran.campaign.identity import FIRST_NAMES
 from buran.campaign.mistakes import ANY, KeyPath, Mistake, did_you_mean, listed, nearest, spelled
 from buran.campaign.shape import CampaignFile, shape_of_files
 from buran.campaign.yaml_document import YamlDocument
@@ -156,17 +156,11 @@ def _unknown_key(path: KeyPath) -> Mistake:
     return Mistake(path, what, f"allowed {location} are: {', '.join(keys)}", hint)
 
 
-_TITLES = {keys.__name__: keys.model_config.get("title") or keys.__name__ for keys in Keys.__subclasses__()}
-
-
 class _SchemaOfFile(GenerateJsonSchema):
-    """Keeps the order of writing, which examples in the reference need, and calls sections by their titles."""
+    """Keeps the order of writing, which examples in the reference need."""
 
     def sort(self, value: JsonSchemaValue, parent_key: str | None = None) -> JsonSchemaValue:
         return value
-
-    def normalize_name(self, name: str) -> str:
-        return super().normalize_name(_TITLES.get(name, name))
 
 
 def file_schema() -> JsonSchemaValue:
