@@ -93,11 +93,7 @@ def mistakes(capsys: pytest.CaptureFixture[str], file: str) -> dict[str, str | N
     ("changes", "key", "hint"),
     [
         ({"backend": "embedded", "scorep": {"options": "--user"}}, "scorep", "backend: scorep"),
-        ({"refinement": {"keep": ["a*", "b"], "drop": ["b"]}}, "refinement.keep[1]", "leave one"),
-        ({"refinement": "rules"}, "refinement", "filter-and-expand"),
-        ({"refinement": {"strategy": "rules"}}, "refinement.strategy", "filter-and-expand"),
         ({"refinement": {"start_threshold": "unique-median"}}, "refinement.start_threshold", "unique_median"),
-        ({"metrics": ["time", "visits", "instructions"]}, "metrics[2]", "counters: [instructions]"),
         ({"scorep": {"options": "--usr"}}, "scorep.options", "--user"),
         ({"scorep": {"options": "--user --thread=opm"}}, "scorep.options", "omp"),
         ({"scorep": {"options": "--mpp=shmem"}}, "scorep.options", None),
