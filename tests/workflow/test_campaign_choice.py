@@ -50,9 +50,11 @@ def test_predictions_know_the_choice(chosen: Workbench) -> None:
     assert set(rows) == {"1.0", "2.0", "3.0"}
 
 
-def test_the_fastest_choice_with_its_uncertainty(chosen: Workbench) -> None:
+def test_choices_with_their_uncertainty(chosen: Workbench) -> None:
     model = str(chosen.results / "latest" / "runtime.npz")
-    found = json.loads(chosen.buran("predict", model, "--fastest", "3", "--at", "p=1,n=3200", "--json"))["predictions"]
+    points = [part for solver in (1, 2, 3) for part in ("--at", f"p=1,n=3200,solver={solver}")]
+    found = json.loads(chosen.buran("predict", model, *points, "--json"))["predictions"]
+    found.sort(key=lambda each: each["predicted"])
     assert found[0]["solver"] == 1.0 and found[2]["solver"] == 2.0
     assert all(each["lower"] <= each["predicted"] <= each["upper"] for each in found)
 
