@@ -53,7 +53,6 @@ PARTS: dict[str, Callable[[], object] | SearchOptions] = {
         "buran.modeling.pmnf.block.with_structures", lambda alternatives, *rest: tuple(alternatives)
     ),
     "few values": _without("buran.modeling.pmnf.block.with_other_growth", lambda groups, points: groups),
-    "steeper powers": _without("buran.modeling.pmnf.fit._extend", lambda *rest: None),
     **{f"cost: {cost}": _zero(cost) for cost in Costs.__dataclass_fields__},
     **{f"beam {width}": SearchOptions(beam=width) for width in (5, 8, 24)},
     **{f"{terms} terms": SearchOptions(max_terms=terms) for terms in (2, 3)},

@@ -83,8 +83,7 @@ def fit_models(
     values
         Shape (call path, point); NaN where nothing was measured: that call path uses the points it has.
     space
-        Exponents to try, the same for all parameters or for each of them; the full space by default. It is extended
-        for exact values that lead to its end.
+        Exponents to try, the same for all parameters or for each of them; the full space by default.
     scatter
         What repetitions tell about the noise; see `buran.modeling.pmnf.repetitions.scatter_of`.
     options
