@@ -37,7 +37,7 @@ def table_section(
     at_target: Collection[int] = (),
 ) -> str:
     """Return a section of the page with sentences and a table; rows `at_target` are marked."""
-    numbers = [place for place in range(1, len(header)) if all(_NUMBER.fullmatch(row[place]) for row in rows)]
+    numbers = [at for at in range(1, len(header)) if all(_NUMBER.fullmatch(row[at]) for row in rows)]
     return (
         environment()
         .get_template("section.html.j2")

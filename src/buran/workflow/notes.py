@@ -178,18 +178,18 @@ def _repeated(findings: Findings, campaign: Campaign) -> list[str]:
                 f"in it, those with most work first: {listed(findings.not_repeated[name])}."
             )
             continue
-        told = [
+        verdicts = [
             (Repeats(each.repeats.get(name, Repeats.OPEN)), abs(each.at_target_s or 0.0)) for each in findings.priors
         ]
-        proven = [seconds for verdict, seconds in told if verdict.is_repeated]
-        refuted = sum(verdict is Repeats.REFUTED for verdict, _ in told)
+        proven = [seconds for verdict, seconds in verdicts if verdict.is_repeated]
+        refuted = sum(verdict is Repeats.REFUTED for verdict, _ in verdicts)
         if not proven and not refuted:
             out.append(f"No counts show yet that work repeats with {name}: it is modelled like a size.")
             continue
-        share = sum(proven) / (sum(seconds for _, seconds in told) or 1.0)
+        share = sum(proven) / (sum(seconds for _, seconds in verdicts) or 1.0)
         others = f"; those of {refuted} are not, less than a hundredth of the work" if refuted else ""
         out.append(
-            f"{name} repeats work: the counts of {len(proven)} of {len(told)} call paths, {100 * share:.3g} % of the "
+            f"{name} repeats work: the counts of {len(proven)} of {len(verdicts)} call paths, {100 * share:.3g} % of the "
             f"time at the target, are linear in it up to {name} = {campaign.steps[name]}{others}."
         )
     return out

@@ -17,7 +17,7 @@ from buran.planning.question import RunTimes
 from buran.reporting.account import REFINEMENT, phases_of
 from buran.workflow.history import History
 from buran.workflow.plan import first_plan, knowledge_of, make_plan, question_of, run_times_at
-from buran.workflow.views.remaining import Forecast, Remaining
+from buran.workflow.views.remaining import PredictedRuns, Remaining
 
 
 @dataclass(frozen=True)
@@ -78,12 +78,12 @@ def ahead_of(history: History) -> dict[str, Remaining]:
     session, ahead = history.session, _plans_ahead(history)
     every = (*history.plans, *(plan for plan in ahead if plan not in history.plans))
     entries = [entry for entry in ledger.read(session.layout.store) if entry.target == session.target.id]
-    forecast, phases, found = Forecast(session, every, entries), phases_of(every), dict[str, Remaining]()
+    predicted, phases, found = PredictedRuns(session, every, entries), phases_of(every), dict[str, Remaining]()
     seen: set[Question] = {entry.question for entry in entries if entry.status != Status.INTERRUPTED}
     for question, bundle, run in planned_runs(ahead):
         if question not in seen:
             seen.add(question)
-            found.setdefault(phases[question], Remaining(forecast)).add(bundle, run)
+            found.setdefault(phases[question], Remaining(predicted)).add(bundle, run)
     first = next((plan for plan in ahead if _is_for_models(plan)), None)
     if first is not None and [plan for plan in history.plans if _is_for_models(plan)] in ([], [first]):
         question_ahead = question_of(history)
@@ -91,7 +91,7 @@ def ahead_of(history: History) -> dict[str, Remaining]:
         for bundle in first.bundles:
             plain = next((run for run in bundle.runs if run.mode is Mode.VANILLA), bundle.runs[0])
             for _ in range(draft.again_runs(bundle)):  # filters leave few hooks
-                found.setdefault(REFINEMENT, Remaining(forecast)).add(bundle, plain)
+                found.setdefault(REFINEMENT, Remaining(predicted)).add(bundle, plain)
     return found
 
 
@@ -133,15 +133,15 @@ def estimate(history: History) -> Estimate:
     plans = tuple({made.iteration: made for made in (*history.plans, plan)}.values())
     entries = ledger.read(layout.store)
     program_s, source = _program_times(history, (*question.table, campaign.target))
-    forecast = Forecast(session, plans, entries)
-    times = forecast.times if history.plans and forecast.times is not None and forecast.times.factors else None
+    predicted = PredictedRuns(session, plans, entries)
+    times = predicted.times if history.plans and predicted.times is not None and predicted.times.factors else None
     runs, points, costs = 0, 0, list[float | None]()
     for bundle in plan.bundles:
         point, slots = bundle.point, slots_of(session.target, layout, bundle)
         open_runs = [run for run, slot in slots if slot.verdict() is None]
         points, runs = points + bool(open_runs), runs + len(open_runs)
         for run in open_runs:
-            run_s = program_s.get(point) if times is None else times.seconds(point, forecast.kinds[run.build])
+            run_s = program_s.get(point) if times is None else times.seconds(point, predicted.kinds[run.build])
             costs.append(None if run_s is None else run_s * campaign.charged_cores(point) / 3600.0)
     return Estimate(
         iteration=plan.iteration,

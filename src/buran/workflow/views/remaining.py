@@ -18,7 +18,7 @@ from buran.workflow.views.run_times import Kind, RunTimes, kinds_of, run_times, 
 
 
 @dataclass(frozen=True)
-class Forecast:
+class PredictedRuns:
     """Predicts runs of some plans by those that the ledger has; it is fitted when it is first needed."""
 
     session: Session
@@ -54,7 +54,7 @@ class Remaining:
         Whether nothing is known of some run's time.
     """
 
-    forecast: Forecast
+    predicted: PredictedRuns
     runs: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     core_hours: float = 0.0
@@ -63,12 +63,12 @@ class Remaining:
     def add(self, bundle: Bundle, run: Run) -> float:
         """Add a run; return its predicted core hours, 0 where they are not known."""
         self.runs += 1
-        if self.forecast.times is None:
+        if self.predicted.times is None:
             self.unknown = True
             return 0.0
-        campaign = self.forecast.session.campaign
-        seconds = self.forecast.times.seconds(bundle.point, self.forecast.kinds[run.build])
-        self.seconds[bundle.id] = self.seconds.get(bundle.id, 0.0) + seconds + self.forecast.between_s
+        campaign = self.predicted.session.campaign
+        seconds = self.predicted.times.seconds(bundle.point, self.predicted.kinds[run.build])
+        self.seconds[bundle.id] = self.seconds.get(bundle.id, 0.0) + seconds + self.predicted.between_s
         core_hours = seconds * campaign.charged_cores(bundle.point) / 3600.0
         self.core_hours += core_hours
         return core_hours
@@ -131,8 +131,8 @@ class QuickCount:
 
         None where nothing is known.
         """
-        rest = Remaining(Forecast(self._session, self.plans, self.planned_entries))
+        rest = Remaining(PredictedRuns(self._session, self.plans, self.planned_entries))
         for question, bundle, run in planned_runs(self.plans[-1:]):
             if question not in self._settled:
                 rest.add(bundle, run)
-        return None if rest.forecast.times is None else (rest.core_hours, sum(rest.seconds.values()))
+        return None if rest.predicted.times is None else (rest.core_hours, sum(rest.seconds.values()))

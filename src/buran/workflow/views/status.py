@@ -29,7 +29,7 @@ from buran.workflow.history import History
 from buran.workflow.session import Session
 from buran.workflow.specs import jobs_in
 from buran.workflow.views.changes import changes_in_words
-from buran.workflow.views.remaining import Forecast, Remaining
+from buran.workflow.views.remaining import PredictedRuns, Remaining
 
 _END_OF_LOG = 100_000  # bytes: that is where reasons stand
 _OF_LAUNCHER = re.compile(  # blocks between lines of dashes, and what SimGrid logs
@@ -189,7 +189,7 @@ def progress_of(history: History) -> Progress:
     rows: list[Row] = []
     failures: dict[Path, Failure] = {}
     entries = ledger.read(layout.store)
-    ahead = _Ahead(Forecast(session, plans, entries))
+    ahead = _Ahead(PredictedRuns(session, plans, entries))
     waits = _waits(layout)
     scheduler = scheduler_of_campaign(layout.root, had_jobs=bool(waits))
     queue = _queue(layout, scheduler, waits)
