@@ -189,7 +189,7 @@ def _repeated(findings: Findings, campaign: Campaign) -> list[str]:
         share = sum(proven) / (sum(seconds for _, seconds in verdicts) or 1.0)
         others = f"; those of {refuted} are not, less than a hundredth of the work" if refuted else ""
         out.append(
-            f"{name} repeats work: the counts of {len(proven)} of {len(verdicts)} call paths, {100 * share:.3g} % of the "
-            f"time at the target, are linear in it up to {name} = {campaign.steps[name]}{others}."
+            f"{name} repeats work: the counts of {len(proven)} of {len(verdicts)} call paths, {100 * share:.3g} % of "
+            f"the time at the target, are linear in it up to {name} = {campaign.steps[name]}{others}."
         )
     return out
