@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from buran.errors import UsageError
-from buran.modeling.pmnf import ModelFunction
 from buran.modeling.pmnf.powers import PowerLog
 from buran.modeling.pmnf.space import full_space
 from buran.modeling.pmnf.terms import Factor, ModelFunction, Term
