@@ -9,6 +9,7 @@ import pytest
 
 from buran.modeling.allowance import allowed_times
 from buran.reporting.call_paths import predict_call_paths
+from buran.reporting.plain import names_of
 from buran.reporting.rises import Evidence, rises_of
 from buran.reporting.text import first_screen, render
 from made_up import answers, data_of, headline_about, model, models, told
@@ -133,3 +134,10 @@ def test_counts_of_callees_without_times_belong_to_their_caller():
     counts = replace(counts, call_paths=("main->solve", "main->solve->inner"))
     allowed = allowed_times(times, {"basic_blocks": counts}, np.array([1024.0, 100.0]))
     assert allowed[0] > times.predict(np.array([[1024.0, 100.0]]))[0, 0] / 10
+
+
+def test_call_paths_of_one_name_begin_at_the_callers_that_distinguish_them():
+    paths = ["main->step->exchange->MPI_Wait", "main->setup->exchange->MPI_Wait", "main->step->kernel"]
+    names = names_of(paths)
+    assert [names[path] for path in paths] == ["step → exchange → MPI_Wait", "setup → exchange → MPI_Wait", "kernel"]
+    assert set(names_of(["main->MPI_Init"]).values()) == {"main → MPI_Init"}

@@ -10,7 +10,7 @@ import numpy as np
 from buran.features import sections_of
 from buran.reporting.call_paths import CallPaths
 from buran.reporting.content import LEVEL, Answer, Report, start_and_end, total_at_target
-from buran.reporting.plain import name_of, sentence
+from buran.reporting.plain import names_of, sentence
 from buran.reporting.rises import RISES, Evidence, Rise, rises_of, varied, whole_along
 from buran.wording import named, shown_value
 
@@ -73,8 +73,11 @@ def _scaling(report: Report, call_paths: CallPaths | None, rises: Sequence[Rise]
     proven = [rise for rise in along_it if rise.evidence is not Evidence.GUESS]
     guesses = [rise for rise in along_it if rise.why_guess]
     unknown = report.unknown.call_paths if report.unknown.advice else ()
+    row = int(np.nan_to_num(call_paths.shares[0]).argmax())
+    largest = call_paths.models.call_paths[row]
+    shown = names_of([largest, *unknown[:1], *(rise.call_path for rise in rises)])
     marked = [
-        f"A guess, not to be trusted: {name_of(rise.call_path)}, {rise_in_words(rise, metric)}; {rise.why_guess}"
+        f"A guess, not to be trusted: {shown[rise.call_path]}, {rise_in_words(rise, metric)}; {rise.why_guess}"
         for rise in guesses[:_WORST]
     ]
     if proven:
@@ -84,29 +87,28 @@ def _scaling(report: Report, call_paths: CallPaths | None, rises: Sequence[Rise]
         facts = [f"{sentence(first.reason, ())}{_by_counts(first, metric)}", rise_in_words(first, metric)]
         facts += _why_guess(first.call_path, call_paths)
         facts += [
-            f"Then {name_of(rise.call_path)}, {rise_in_words(rise, metric)}: {rise.reason}" for rise in others[:_WORST]
+            f"Then {shown[rise.call_path]}, {rise_in_words(rise, metric)}: {rise.reason}" for rise in others[:_WORST]
         ]
         facts += [*marked, *_whole(report, call_paths, first.parameter)]
         path = first.call_path
-        answer = name_of(path)
+        answer = shown[path]
     else:
         sure = " that can be trusted" if guesses or unknown else ""
         answer = f"Nothing{sure} up to {far}"
-        answer += f"; a guess: {name_of(guesses[0].call_path)}" if guesses else ""
-        answer += f"; not known: {name_of(unknown[0])}" if unknown else ""
-        row = int(np.nan_to_num(call_paths.shares[0]).argmax())
-        path = call_paths.models.call_paths[row]
+        answer += f"; a guess: {shown[guesses[0].call_path]}" if guesses else ""
+        answer += f"; not known: {shown[unknown[0]]}" if unknown else ""
+        path = largest
         gains = f"gains {100 * RISES:.0f} % of the {metric} or of the counted work"
         facts = [*marked, f"No call path{sure} {gains}"]
         for name in along:
             facts += _whole(report, call_paths, name)
-        facts += [f"Largest there: {name_of(path)}, {100 * call_paths.shares[0][row]:.0f} %"]
+        facts += [f"Largest there: {shown[path]}, {100 * call_paths.shares[0][row]:.0f} %"]
     named_above = path if proven else ""
     sizes = [
         rise for rise in rises if rise.parameter not in along and not rise.why_guess and rise.call_path != named_above
     ]
     facts += [
-        f"No loss of scaling, along a size: {name_of(rise.call_path)}, {rise_in_words(rise, metric)}: {rise.reason}"
+        f"No loss of scaling, along a size: {shown[rise.call_path]}, {rise_in_words(rise, metric)}: {rise.reason}"
         for rise in sizes[:1]
     ]
     return Answer(question, answer, [*facts, *_apart(report, call_paths)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from buran.profiles.experiment.collect import split_call_path
@@ -61,8 +62,19 @@ def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return out.getvalue()
 
 
-def name_of(call_path: str) -> str:
-    """Return the function, and of an MPI operation the caller too, as many call the same."""
+def name_of(call_path: str, callers: int = 0) -> str:
+    """Return the function, and of an MPI operation the caller too, as many call the same; after further `callers`."""
     parts = split_call_path(call_path)
-    last = parts[-2:] if parts[-1].startswith("MPI_") else parts[-1:]
+    last = parts[-2 - callers :] if parts[-1].startswith("MPI_") else parts[-1 - callers :]
     return " → ".join(brief(plain_name(part), 40) for part in last)
+
+
+def names_of(call_paths: Iterable[str]) -> dict[str, str]:
+    """Return names of call paths; those of one name begin at the callers that distinguish them."""
+    names, callers = {path: name_of(path) for path in call_paths}, 0
+    counts = Counter(names.values())
+    while max(counts.values(), default=1) > 1 and callers < max(map(len, map(split_call_path, names))):
+        callers += 1
+        names = {path: name_of(path, callers) if counts[name] > 1 else name for path, name in names.items()}
+        counts = Counter(names.values())
+    return names
