@@ -86,14 +86,14 @@ class Watchdog:
     stuck: StuckJobs
     events: JobEvents
     say: Callable[[str], None]
-    _told_s: float = field(default_factory=time.monotonic)
+    _news_s: float = field(default_factory=time.monotonic)
     _looked_s: float = field(default_factory=time.monotonic)
 
     def look(self) -> None:
         """Look, now and then."""
         now = time.monotonic()
-        if now - self._told_s >= _TELL_S:
-            self._told_s = now
+        if now - self._news_s >= _TELL_S:
+            self._news_s = now
             for line in self.events.news():
                 self.say(line)
         if now - self._looked_s >= _LOOK_S:
