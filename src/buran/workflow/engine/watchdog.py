@@ -13,7 +13,7 @@ from buran.measurement.schedulers.submission import JobEvents
 from buran.wording import counted
 
 MOST_RESTARTS = 5  # of the engine, before somebody has to look
-_TELL_S, _LOOK_S = 10.0, 30.0  # between two looks for news, and at the queue
+_NEWS_S, _LOOK_S = 10.0, 30.0  # between two looks for news, and at the queue
 _WAIT_POLL_S = 2.0  # between two looks while it waits
 
 
@@ -92,7 +92,7 @@ class Watchdog:
     def look(self) -> None:
         """Look, now and then."""
         now = time.monotonic()
-        if now - self._news_s >= _TELL_S:
+        if now - self._news_s >= _NEWS_S:
             self._news_s = now
             for line in self.events.news():
                 self.say(line)
