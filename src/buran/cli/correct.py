@@ -123,7 +123,7 @@ def _base_model(arguments: argparse.Namespace) -> BaseModel:
 
 def _measurements(arguments: argparse.Namespace, base: BaseModel) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Return columns by name and times."""
-    from buran.modeling.correction.table import read_times
+    from buran.cli.tables import read_times
 
     if arguments.data.suffix.lower() == ".csv":
         return read_times(arguments.data, list(base.variables), arguments.value)

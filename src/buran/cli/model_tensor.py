@@ -51,7 +51,7 @@ def _observations(arguments: argparse.Namespace) -> tuple[list[str], Any, Any, s
     """Return parameters, points, times, the metric and its unit."""
     import numpy as np
 
-    from buran.modeling.table import read_table
+    from buran.cli.tables import read_table
     from buran.modeling.values import added
     from buran.profiles.experiment.read import read_experiment
 

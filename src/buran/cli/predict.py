@@ -138,7 +138,7 @@ def _value(text: str) -> float | str:
 
 
 def _read_points(path: Path) -> list[dict[str, float | str]]:
-    from buran.modeling.table import read_table
+    from buran.cli.tables import read_table
 
     header, rows = read_table(path)
     return [{name: _value(text) for name, text in zip(header, row, strict=True)} for row in rows]

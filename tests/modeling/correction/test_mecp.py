@@ -46,8 +46,8 @@ def test_trees_keep_their_values_under_all_operators(seed: int) -> None:
     check(children)
     for i in range(40):
         mine, theirs = (each.program(i, ["x", "y"]) for each in (trees, others))
-        part = theirs[begin[i] : others.ends[i, begin[i]]]
-        wanted = (*mine[: at[i]], *part, *mine[trees.ends[i, at[i]] :])
+        part = theirs[begin[i] : others.after[i, begin[i]]]
+        wanted = (*mine[: at[i]], *part, *mine[trees.after[i, at[i]] :])
         assert children.program(i, ["x", "y"]) == (wanted if len(wanted) <= 40 else mine)
 
 

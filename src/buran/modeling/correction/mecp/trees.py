@@ -35,8 +35,8 @@ class Population:
     numbers: Array
 
     @cached_property
-    def ends(self) -> Ids:
-        """Shape (tree, node + 1): where the part of the tree that begins at a node ends, the first place behind it."""
+    def after(self) -> Ids:
+        """Shape (tree, node + 1): where the part of the tree that begins at a node ends, the first column behind it."""
         trees, width = self.codes.shape
         out, rows = np.full((trees, width + 1), width), np.arange(trees)
         for node in reversed(range(width)):
@@ -48,7 +48,7 @@ class Population:
     @property
     def sizes(self) -> Ids:
         """Number of nodes of each tree."""
-        return np.asarray(self.ends[:, 0])
+        return np.asarray(self.after[:, 0])
 
     def take(self, rows: Ids) -> Population:
         """Return some of the trees."""
@@ -84,7 +84,7 @@ class Population:
                     elif code >= 0:
                         operands = [out[node + 1, rows]]
                         if code < len(BINARY):
-                            operands.append(out[self.ends[rows, node + 1], rows])
+                            operands.append(out[self.after[rows, node + 1], rows])
                         out[node, rows] = _APPLY[code](*operands)
         return np.asarray(out[0])
 
@@ -99,13 +99,13 @@ class Population:
             Shape (tree,): a node of each tree, and of its donor.
         """
         rows, (_, width) = np.arange(len(at)), self.codes.shape
-        removed, added = self.ends[rows, at] - at, donors.ends[rows, begin] - begin
+        removed, added = self.after[rows, at] - at, donors.after[rows, begin] - begin
         fits = self.sizes - removed + added <= width
         # places of a child: before the node those of the tree, then those of the donor's part, then the tree's others
-        place, at, begin, removed, added = np.arange(width), *(each[:, None] for each in (at, begin, removed, added))
-        is_added = (place >= at) & (place < at + added)
-        own = np.where(place < at, place, place - added + removed)
-        from_donor, from_own = np.clip(place - at + begin, 0, width - 1), np.clip(own, 0, width - 1)
+        column, at, begin, removed, added = np.arange(width), *(each[:, None] for each in (at, begin, removed, added))
+        is_added = (column >= at) & (column < at + added)
+        own = np.where(column < at, column, column - added + removed)
+        from_donor, from_own = np.clip(column - at + begin, 0, width - 1), np.clip(own, 0, width - 1)
 
         def child(mine: NDArray[np.generic], theirs: NDArray[np.generic]) -> NDArray[np.generic]:
             moved = np.take_along_axis(theirs, from_donor, axis=1), np.take_along_axis(mine, from_own, axis=1)
