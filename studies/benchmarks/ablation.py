@@ -54,7 +54,6 @@ PARTS: dict[str, Callable[[], object] | SearchOptions] = {
     ),
     "few values": _without("buran.modeling.pmnf.block.with_other_growth", lambda groups, points: groups),
     **{f"cost: {cost}": _zero(cost) for cost in Costs.__dataclass_fields__},
-    **{f"beam {width}": SearchOptions(beam=width) for width in (5, 8, 24)},
     **{f"{terms} terms": SearchOptions(max_terms=terms) for terms in (2, 3)},
     **{f"{terms} a parameter": SearchOptions(terms_per_parameter=terms) for terms in (1, 2)},
 }

@@ -12,8 +12,7 @@ from buran.errors import UsageError
 from buran.modeling.numerics.least_squares import SINGULAR, span
 from buran.modeling.numerics.tuning import NOISE, WORTH
 from buran.modeling.pmnf import Fit, SearchOptions, fit_models
-from buran.modeling.pmnf.repetitions import noise_level, over_repetitions, scatter_of
-from buran.modeling.price.noise import PointNoise
+from buran.modeling.pmnf.repetitions import PointNoise, noise_level, over_repetitions, scatter_of
 from buran.modeling.priors.prior import Prior, price_alone
 from buran.modeling.priors.resilient import fit_priors
 from buran.planning.space import Array, Ids, Mask

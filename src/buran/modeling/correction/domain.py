@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from buran.modeling.correction.base import BaseModel
 from buran.modeling.correction.corrected import Corrected
 from buran.modeling.correction.formula import Array
-from buran.modeling.numerics.sequence import spread_evenly
+from buran.modeling.numerics.arrays import spread_evenly
 from buran.modeling.numerics.tuning import COMBINATIONS, MATTERS
 from buran.modeling.pmnf.tuning import ALLOWANCE
 

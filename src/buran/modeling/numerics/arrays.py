@@ -1,4 +1,4 @@
-"""Names of array types, and the smallest of many numbers."""
+"""Names of array types, the smallest of many numbers, and numbers that are spread evenly."""
 
 from __future__ import annotations
 
@@ -8,28 +8,24 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-_FEW = 3  # values in a group, at least, for the minima of groups to save time
-
 
 def best(values: Array, count: int) -> NDArray[np.int64]:
     """Places of the `count` smallest values of each row, in ascending order of the values."""
-    calls, size = values.shape
-    count = min(count, size)
+    count = min(count, values.shape[1])
     if count == 0:
-        return np.zeros((calls, 0), dtype=np.int64)
-    members = int((size / count) ** 0.5)
-    if members >= _FEW:
-        # the smallest values are in the groups with the smallest minima
-        groups = size // members
-        minima = values[:, : members * groups].reshape(calls, members, groups).min(axis=1)
-        near = np.argpartition(minima, count - 1, axis=1)[:, :count]
-        near = (near[:, None] + groups * np.arange(members)[:, None]).reshape(calls, -1)
-        rest = np.broadcast_to(np.arange(members * groups, size), (calls, size - members * groups))
-        near = np.concatenate([near, rest], axis=1)
-        near.sort(axis=1)
-        values = np.take_along_axis(values, near, axis=1)
+        return np.zeros((len(values), 0), dtype=np.int64)
     indices = np.argpartition(values, count - 1, axis=1)[:, :count]
     indices.sort(axis=1)  # ties keep their order
     order = np.argsort(np.take_along_axis(values, indices, axis=1), axis=1, kind="stable")
-    indices = np.take_along_axis(indices, order, axis=1)
-    return np.take_along_axis(near, indices, axis=1) if members >= _FEW else indices
+    return np.take_along_axis(indices, order, axis=1)
+
+
+def spread_evenly(count: int, size: int) -> Array:
+    """Return evenly spread numbers in the unit box, shape (number, size).
+
+    They are multiples of powers of the generalised golden ratio, as in Roberts's sequence R_d (2018).
+    """
+    ratio = 2.0
+    for _ in range(40):
+        ratio = (1 + ratio) ** (1 / (size + 1))
+    return np.asarray((0.5 + np.arange(1, count + 1)[:, None] * ratio ** -np.arange(1.0, size + 1)) % 1.0)

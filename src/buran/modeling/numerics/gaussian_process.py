@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from buran.modeling.numerics.arrays import Array
-from buran.modeling.numerics.sequence import spread_evenly
+from buran.modeling.numerics.arrays import Array, spread_evenly
 from buran.modeling.numerics.tuning import COMBINATIONS, MATTERS
 
 # Ends of the length scales, in standard deviations of a variable. Tuned: no record of its own; choices were made on

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, overload
+from typing import Literal, overload
 
 import numpy as np
 
@@ -78,24 +78,16 @@ def divided(weights: Array, predicted: Array) -> tuple[list[int], list[float]]:
     return rows, weight[part[rows]].tolist()
 
 
-class Hypotheses(Protocol):
-    """Where alternatives come from."""
-
-    def alternatives(self, calls: Sequence[int]) -> list[tuple[Alternative, ...]]:
-        """Fit the hypotheses within reach for some call paths."""
-
-
 class LazyAlternatives(Sequence[Alternative]):
-    """Alternatives of one call path, fitted on first use."""
+    """Alternatives of one call path, fitted on first use, by a function of numbers of call paths."""
 
-    def __init__(self, source: Hypotheses, call: int) -> None:
-        self._source = source
-        self._call = call
+    def __init__(self, fit: Callable[[Sequence[int]], list[tuple[Alternative, ...]]], call: int) -> None:
+        self._fit, self._call = fit, call
         self._fitted: tuple[Alternative, ...] | None = None
 
     def _all(self) -> tuple[Alternative, ...]:
         if self._fitted is None:
-            self._fitted = self._source.alternatives([self._call])[0]
+            (self._fitted,) = self._fit([self._call])
         return self._fitted
 
     def __len__(self) -> int:
@@ -111,14 +103,14 @@ class LazyAlternatives(Sequence[Alternative]):
 
 def prepare(groups: Sequence[Sequence[Alternative]]) -> None:
     """Fit those that are not fitted yet, together."""
-    by_source: dict[int, list[LazyAlternatives]] = {}
+    by_block: dict[object, list[LazyAlternatives]] = {}
     for alternatives in groups:
         if isinstance(alternatives, LazyAlternatives) and alternatives._fitted is None:
-            by_source.setdefault(id(alternatives._source), []).append(alternatives)
-    for waiting in by_source.values():
+            by_block.setdefault(alternatives._fit, []).append(alternatives)
+    for waiting in by_block.values():
         for start in range(0, len(waiting), _TOGETHER):
             some = waiting[start : start + _TOGETHER]
-            fitted = some[0]._source.alternatives([path._call for path in some])
+            fitted = some[0]._fit([path._call for path in some])
             for path, alternatives in zip(some, fitted, strict=True):
                 path._fitted = alternatives
 

@@ -28,8 +28,6 @@ class Regression:
 
     Attributes
     ----------
-    design
-        Shape (call path, point, column): the constant and the terms.
     coefficients, free
         Shape (call path, column); 0 and False for contributions that were dropped.
     hat
@@ -44,7 +42,6 @@ class Regression:
         Shape (call path, column, column): of the normal matrix.
     """
 
-    design: Array
     coefficients: Array
     free: Mask
     hat: Array
@@ -72,9 +69,7 @@ def regress(points: Array, values: Array, weights: Array, tables: list[TermTable
     degrees = count - solution.free.sum(axis=1)
     squares = ((residual * weights) ** 2).sum(axis=1)
     spread = np.divide(squares, degrees, out=np.full(calls, np.nan), where=degrees > 0)
-    return Regression(
-        design, solution.coefficients, solution.free, solution.hat, residual, degrees, spread, solution.inverse
-    )
+    return Regression(solution.coefficients, solution.free, solution.hat, residual, degrees, spread, solution.inverse)
 
 
 def loo_error(residual: Array, hat: Array, weights: Array) -> Array:

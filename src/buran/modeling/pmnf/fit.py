@@ -292,6 +292,6 @@ def _final_fit(block: Block, calls: Ids, terms: int) -> list[Model]:
     count = values.shape[1]
     functions = map(block.functions.make, chosen.tolist(), coefficients.tolist(), regression.free.tolist())
     return [
-        Model(function, Quality(count, *figure), LazyAlternatives(block, call))
+        Model(function, Quality(count, *figure), LazyAlternatives(block.alternatives, call))
         for call, (function, _), figure in zip(calls.tolist(), functions, figures, strict=True)
     ]

@@ -65,13 +65,13 @@ def smape_left_out(free: Array, residual: Array, values: Array, weights: Array) 
     Returns
     -------
     array
-        Shape (call path, hypothesis): logarithms of errors; infinite where a point fixes a coefficient alone.
+        Shape (call path, hypothesis); infinite where a point fixes a coefficient alone.
     """
     bound = free < BOUND
     gaps = residual / weights[:, None] / np.where(bound, 1.0, free)
     size = np.abs(values[:, None]) + np.abs(values[:, None] - gaps)
     error = np.divide(np.abs(gaps), size, out=np.zeros_like(gaps), where=size > 0).mean(axis=2)
-    return np.where(bound.any(axis=2), np.inf, np.log(np.hypot(error, ROUNDING_ERROR)))
+    return np.where(bound.any(axis=2), np.inf, error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,9 +85,9 @@ class Sums:
     coefficients
         Shape (call path, hypothesis, term).
     predicted
-        Shape (call path, hypothesis, place): at a point beyond the others, then at the edges.
-    errors, scores
-        Shape (call path, hypothesis): at left-out points, and by a plain criterion; infinite where not usable.
+        Shape (call path, hypothesis, place): at the edges.
+    errors
+        Shape (call path, hypothesis): at left-out points; infinite where not usable.
     """
 
     rows: Ids
@@ -95,7 +95,6 @@ class Sums:
     coefficients: Array
     predicted: Array
     errors: Array
-    scores: Array
 
 
 def cost_of(tables: list[TermTable], dictionary: Dictionary, sums: Sums, costs: Costs) -> tuple[Array, Array]:

@@ -53,9 +53,6 @@ class SearchOptions:
     ----------
     max_terms
         Terms beside the constant.
-    beam
-        Hypotheses of one size kept to be extended; by default few for a single parameter and where there are many
-        points, which tell hypotheses apart early, else as many as `alternatives`.
     alternatives
         Hypotheses remembered for the uncertainty of the selection, the chosen one among them.
     terms_per_parameter
@@ -68,7 +65,6 @@ class SearchOptions:
     """
 
     max_terms: int = 4
-    beam: int | None = None
     alternatives: int = 32
     terms_per_parameter: int | None = None
     criterion: Criterion = "error"
@@ -80,8 +76,6 @@ class SearchOptions:
 
     def width(self, points: int, parameters: int) -> int:
         """Return the number of hypotheses to keep."""
-        if self.beam is not None:
-            return self.beam
         few = parameters == 1 or points >= BEAM * parameters
         return BEAM if few else self.alternatives
 
@@ -168,18 +162,17 @@ class _Calls:
         """Return the part for some of the call paths."""
         return _Calls(self.index[keep], self.values[keep], self.weights[keep], self.dictionary.of(keep))
 
-    def judged(self, criterion: Criterion, free: Array, residual: Array) -> tuple[Array, Array]:
-        """Return errors at left-out points and plain scores of hypotheses, shape (call path, hypothesis) each.
+    def judged(self, criterion: Criterion, free: Array, residual: Array) -> Array:
+        """Return errors at left-out points, shape (call path, hypothesis).
 
         Parameters
         ----------
         free, residual
             Shape (call path, hypothesis, point): 1 less the leverage, and weighted residuals.
         """
-        errors = leave_one_out(free, residual)
         if criterion == "error":
-            return errors, errors
-        return errors, smape_left_out(free, residual, self.values, self.weights)
+            return leave_one_out(free, residual)
+        return smape_left_out(free, residual, self.values, self.weights)
 
 
 def _beam_search(
@@ -214,10 +207,8 @@ def _enter_constant(calls: _Calls, options: SearchOptions, hypotheses: BestHypot
     """Enter the constant hypotheses."""
     dictionary = calls.dictionary
     # of a constant with unit vector u, 1 - h = 1 - u^2
-    errors, scores = calls.judged(options.criterion, 1 - dictionary.unit[:, None] ** 2, dictionary.centred[:, None])
-    if options.criterion == "error":
-        scores = score(errors, np.zeros(errors.shape), calls.values.shape[1], 1)
-    hypotheses.scores[:, 0] = scores[:, 0]
+    errors = calls.judged(options.criterion, 1 - dictionary.unit[:, None] ** 2, dictionary.centred[:, None])
+    hypotheses.scores[:, 0] = score(errors, np.zeros(errors.shape), calls.values.shape[1], 1)[:, 0]
 
 
 def _single_terms(calls: _Calls, criterion: Criterion) -> Sums:
@@ -226,24 +217,22 @@ def _single_terms(calls: _Calls, criterion: Criterion) -> Sums:
     chunk, products, count = dictionary.columns.shape
     together = max(1, _CHUNK_BYTES // (32 * chunk * count))  # four such arrays at once
     parts = (one_term(dictionary, slice(start, start + together)) for start in range(0, products, together))
-    figures = [calls.judged(criterion, part.free, part.residual) for part in parts]
-    parts_together = (np.concatenate(each, axis=1) for each in zip(*figures, strict=True))
-    errors, scores = (np.where(dictionary.usable, each, np.inf) for each in parts_together)
+    errors = np.concatenate([calls.judged(criterion, part.free, part.residual) for part in parts], axis=1)
+    errors = np.where(dictionary.usable, errors, np.inf)
     rows, coefficients = dictionary.rows[:, :, None], dictionary.gain[..., None]
     predicted = coefficients * dictionary.there + dictionary.level[:, None, None]
-    return Sums(rows, rows > 0, coefficients, predicted, errors, scores)
+    return Sums(rows, rows > 0, coefficients, predicted, errors)
 
 
 def _extended_sums(calls: _Calls, beam: Beam, criterion: Criterion) -> Sums:
     """Return the hypotheses of a beam."""
     dictionary, at = calls.dictionary, np.arange(len(calls.index))[:, None, None]
-    errors, scores = calls.judged(criterion, beam.free, beam.residual)
+    errors = np.where(beam.usable, calls.judged(criterion, beam.free, beam.residual), np.inf)
     # f(x) = c_0 + sum_k c_k t_k(x), at the edges
     predicted = np.matmul(beam.coefficients[:, :, None], dictionary.there[at, beam.members])[:, :, 0]
     predicted += dictionary.level[:, None, None]
     rows = dictionary.rows[at, beam.members]
-    errors, scores = (np.where(beam.usable, each, np.inf) for each in (errors, scores))
-    return Sums(rows, first_occurrence(rows), beam.coefficients, predicted, errors, scores)
+    return Sums(rows, first_occurrence(rows), beam.coefficients, predicted, errors)
 
 
 def _enter_best(
@@ -251,10 +240,9 @@ def _enter_best(
 ) -> Mask:
     """Enter the best of the sums into `hypotheses`; return shape (call path,): whether one beats those before."""
     cost, handicap = cost_of(tables, calls.dictionary, sums, options.costs)
-    if options.criterion == "error":
-        scores = score(sums.errors, cost, calls.values.shape[1], sums.rows.shape[2] + 1) + handicap
-    else:
-        scores = np.where(np.isfinite(handicap), sums.scores, np.inf)
+    if options.criterion != "error":  # as published, without costs
+        cost, handicap = np.zeros_like(cost), np.where(np.isfinite(handicap), 0.0, np.inf)
+    scores = score(sums.errors, cost, calls.values.shape[1], sums.rows.shape[2] + 1) + handicap
     at, front = np.arange(len(scores))[:, None], best(scores, options.alternatives)
     front_scores = scores[at, front]
     better = np.asarray(front_scores[:, 0] < hypotheses.scores[calls.index, 0])

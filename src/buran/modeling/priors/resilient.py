@@ -15,11 +15,11 @@ from buran.modeling.pmnf.candidates import Mask
 from buran.modeling.pmnf.few_values import with_other_growth
 from buran.modeling.pmnf.fit import with_discrepancies
 from buran.modeling.pmnf.model import Model, Quality, adjusted_r2, rss, smape
+from buran.modeling.pmnf.repetitions import PointNoise
 from buran.modeling.pmnf.structures import OpenStructure, with_structures
 from buran.modeling.pmnf.terms import Array, ModelFunction
 from buran.modeling.pmnf.tuning import DEVIATIONS
 from buran.modeling.price.discrepancy import Along
-from buran.modeling.price.noise import PointNoise
 from buran.modeling.price.regression import LEAST_NOISE, Belief, Fitted, regress
 from buran.modeling.priors.prior import Prior
 

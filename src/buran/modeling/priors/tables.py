@@ -11,9 +11,8 @@ import numpy as np
 from buran.errors import UsageError
 from buran.modeling.numerics.tuning import MATTERS
 from buran.modeling.pmnf.model import Model
-from buran.modeling.pmnf.repetitions import Repetition, over_repetitions
+from buran.modeling.pmnf.repetitions import PointNoise, Repetition, over_repetitions
 from buran.modeling.pmnf.terms import Array, ModelFunction, Term
-from buran.modeling.price.noise import PointNoise
 from buran.modeling.priors.paths import TIMES_ALONE, PathCounts, Source, has_effort, priors_of
 from buran.modeling.priors.prior import (
     ONE,

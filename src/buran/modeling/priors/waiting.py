@@ -12,8 +12,8 @@ import numpy as np
 from buran.modeling.numerics.least_squares import SINGULAR, orthogonal_part, span, unit_columns
 from buran.modeling.numerics.tuning import FEW
 from buran.modeling.pmnf.powers import PowerLog
+from buran.modeling.pmnf.repetitions import PointNoise
 from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term
-from buran.modeling.price.noise import PointNoise
 from buran.modeling.price.regression import Fitted, regress
 from buran.modeling.priors.algebra import added, product, scaled
 from buran.modeling.priors.prior import Column, Prior
