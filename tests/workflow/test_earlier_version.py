@@ -34,10 +34,19 @@ def quick() -> Iterator[None]:
 
 
 def unpacked(name: str, folder: Path) -> Path:
-    """Unpack a results folder; return the campaign file beside it."""
+    """Unpack a results folder; return the campaign file beside it, with today's names of its keys."""
     with tarfile.open(DATA / f"{name}.tar.xz") as archive:
         archive.extractall(folder, filter="data")
-    return folder / "campaign.yaml"
+    file = folder / "campaign.yaml"
+    data = yaml.safe_load(file.read_text())
+    if data.get("backend") == "simulated":
+        data["simulated"] = data.pop("program")
+        data["target"] = data["refinement"].pop("target")
+    else:
+        data["program"] = data.pop("target")
+        data["resources"]["time_limit"] = data["resources"].pop("time_limit_s")
+    file.write_text(yaml.safe_dump(data, sort_keys=False))
+    return file
 
 
 def finished_runs(folder: Path) -> dict[str, str]:
@@ -110,13 +119,13 @@ RUNTIME = {"identity": "embedded-0123456789abcdef"}
 @pytest.mark.parametrize(
     ("changes", "backend", "words"),
     [
-        ({"target.flags": "-O3"}, {}, ("the flags ('-O2' then, '-O3' now)",)),
-        ({"target.build": "make -j2 MPICC={mpicc} CFLAGS='{flags}'"}, {}, ("the build command, the path",)),
+        ({"program.flags": "-O3"}, {}, ("the flags ('-O2' then, '-O3' now)",)),
+        ({"program.build": "make -j2 MPICC={mpicc} CFLAGS='{flags}'"}, {}, ("the build command, the path",)),
         ({"environments": {"here": {"modules": ["gcc"]}}}, {}, ("the modules",)),
         ({"environments": {"here": {"variables": {"A": 1}}}}, {}, ("the build command, the path",)),
         ({}, RUNTIME, ("the measurement system, or what it measures (embedded-",)),
         ({}, {**RUNTIME, "mpi": "mpich 5"}, ("the MPI ('openmpi 4.1.4' then, 'mpich 5' now)",)),
-        ({"target.flags": "-O3"}, {**RUNTIME, "compiler": "gcc"}, ("the flags", "the compiler ('Debian clang")),
+        ({"program.flags": "-O3"}, {**RUNTIME, "compiler": "gcc"}, ("the flags", "the compiler ('Debian clang")),
         ({}, {**RUNTIME, "fc": "/somewhere/gfortran"}, ("the measurement system",)),
     ],
 )

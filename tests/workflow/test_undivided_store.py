@@ -48,7 +48,9 @@ def old(tmp_path: Path) -> Session:
     """A campaign that an earlier version was killed in: some pointers, claims and a half-made run are left of it."""
     with tarfile.open(DATA / "undivided.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
-    return open_session(tmp_path / "campaign.yaml")
+    file = tmp_path / "campaign.yaml"
+    file.write_text(file.read_text().replace("program: program.yaml", "simulated: program.yaml"))
+    return open_session(file)
 
 
 def checksums(layout: Layout) -> dict[Path, str]:

@@ -82,7 +82,9 @@ def _mistake(path: KeyPath, detail: ErrorDetails) -> Mistake:
     if kind == "extra_forbidden":
         return _unknown_key(path)
     if kind == "missing":
-        return Mistake(path, f"the key {spelled(path)} is missing", _said(path, "description"), _example(path))
+        earlier = FIRST_NAMES.get(tuple(map(str, path)))
+        hint = f"{_example(path)}; earlier versions called it {spelled(earlier)}" if earlier else _example(path)
+        return Mistake(path, f"the key {spelled(path)} is missing", _said(path, "description"), hint)
     if kind == "literal_error" and str(value) in BROUGHT.missing:
         refused = BROUGHT.refusal(str(value))
         return Mistake(path, f"{shown} is not known here", refused.why, refused.hint)
