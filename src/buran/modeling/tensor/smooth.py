@@ -183,6 +183,7 @@ def _sweep(coordinates: Coordinates, values: Array, modes: Sequence[_Mode], part
     count, rank = len(values), options.rank
     # Products are kept in single precision, for speed: their rounding is far below the ridge.
     single = np.float32 if rank else np.float64
+    # prod_{i > j} u_i for each mode j, then prod_{i < j} u_i on the way
     after = [np.ones((count, rank), single)]
     for j in range(len(modes) - 1, 0, -1):
         after.append(after[-1] * coordinates.rows(j, part.factors[j].astype(single)) if rank else after[-1])
@@ -240,6 +241,7 @@ class _Mode:
     def solve(self, regressors: Array, target: Array, options: PartOptions) -> Array:
         """Return shape (node, regressor)."""
         count, width = regressors.shape
+        # regressors z = (1, products of the other factors' rows), in the order of this mode's nodes
         rows = np.take(regressors, self.order, axis=0, mode="clip")
         right_hand = target[self.order].astype(rows.dtype)
         diagonal = np.zeros((self.size, width, width))
@@ -247,6 +249,7 @@ class _Mode:
         right = np.zeros((self.size, width))
         upper = None if self.exact else rows * self.share.astype(rows.dtype)
         lower = rows if upper is None else rows - upper
+        # normal equations: of z z^T weighted by both hats of a point, blocks (i, i) and (i + 1, i)
         for i in range(self.size):
             part = slice(self.start[i], self.start[i + 1])
             if part.start == part.stop:
@@ -259,6 +262,7 @@ class _Mode:
                 below[i] += b.T @ a
                 diagonal[i + 1] += b.T @ b
                 right[i + 1] += right_hand[part] @ b
+        # ridge and smoothness, in units of the regressors' mean squares
         scale = np.maximum(np.einsum("nr,nr->r", rows, rows).astype(np.float64) / count, 1e-12)
         ridge = np.full(width, options.ridge)
         ridge[0] = np.sqrt(np.finfo(np.float64).eps)  # for nodes without observations
