@@ -176,16 +176,11 @@ def is_alive(claim: Path) -> bool:
         return False
 
 
-def _may_live(owner: Owner) -> bool:
-    """Tell whether a process lives, or is on another host and nobody here can say."""
-    return owner.host != _host() or (owner.boot == _boot_id() and _start_ticks(owner.pid) == owner.started)
-
-
 def _lives(path: Path, owner: Owner | None) -> bool:
     if owner is None:
         return _heartbeat_age_s(path) < HEARTBEAT_TIMEOUT_S
     if owner.host == _host():
-        return _may_live(owner)
+        return owner.boot == _boot_id() and _start_ticks(owner.pid) == owner.started
     match _job_state(owner):
         case JobState.LIVE | JobState.UNKNOWN:
             # Waiting while a scheduler is silent costs time; a second measurement would cost the result.
