@@ -59,7 +59,6 @@ def said(words: Sequence[str], code: Exit, capsys: pytest.CaptureFixture[str]) -
         ({"evaluation_points": {"p": 8, "n": 80}}, 'write for example `evaluation_points: [{"p": 16'),
         ({"points": [{"p": 1, "n": 2}, {"p": 2, "n": 4}]}, "write its role alone: `p: {role: ranks}`"),
         ({"budget": {"percent": 3}}, "did you mean 'percent_of_full_matrix'?"),
-        ({"measurements": "old"}, 'write for example `measurements: [{"path": '),
         ({"refinement": "off"}, 'write for example `refinement: {"enabled": false}`'),
         (
             {"environments": {"local": {"variables": ["OMP_NUM_THREADS=2"]}}},

@@ -71,9 +71,10 @@ def test_failures_of_one_cause_are_named_together_or_each(capsys: pytest.Capture
 
 def test_notes_on_measurements_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = tmp_path / "data.txt"
-    data.write_text("PARAMETER p\nPOINTS ( 1 ) ( 2 ) ( 4 ) ( 8 ) ( 16 )\nREGION main\nMETRIC time\n")
+    points = [(1, 10), (2, 10), (4, 10), (1, 20), (1, 40)]  # on lines: no point decides between sum and product
+    data.write_text("PARAMETER p\nPARAMETER n\nPOINTS " + " ".join(f"( {p} {n} )" for p, n in points) + "\n")
     with data.open("a") as file:
-        file.writelines(f"DATA {64 / p}\n" for p in (1, 2, 4, 8, 16))
+        file.writelines(["REGION main\nMETRIC time\n", *(f"DATA {p * n}\n" for p, n in points)])
     assert main(["model", str(data)]) == 0
     loud = capsys.readouterr()
     assert main(["model", str(data), "-q"]) == 0

@@ -154,7 +154,7 @@ def test_a_models_file_is_a_base_model(files: tuple[Path, Path], capsys: pytest.
         for p, n in PLACES.tolist()
     ]
     table.write_text("\n".join(lines))
-    assert main(["model", str(table), "--format", "json", "-o", str(models)]) == 0
+    assert main(["model", str(table), "--json", "-o", str(models)]) == 0
     assert main(["correct", str(models), str(data), "--case", "terms", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["base"]["expression"].startswith("constant") or "term1" in found["base"]["expression"]
