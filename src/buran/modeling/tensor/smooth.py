@@ -241,13 +241,14 @@ class _Mode:
     def solve(self, regressors: Array, target: Array, options: PartOptions) -> Array:
         """Return shape (node, regressor)."""
         count, width = regressors.shape
-        # regressors z = (1, products of the other factors' rows), in the order of this mode's nodes
-        rows = np.take(regressors, self.order, axis=0, mode="clip")
-        right_hand = target[self.order].astype(rows.dtype)
+        # regressors z = (1, products of the other factors' rows), in the order of this mode's nodes; z z^T in double
+        # precision: rounded to single, it is not positive where a node has few observations
+        rows = np.take(regressors, self.order, axis=0, mode="clip").astype(np.float64)
+        right_hand = target[self.order]
         diagonal = np.zeros((self.size, width, width))
         below = np.zeros((self.size, width, width))  # block (i + 1, i)
         right = np.zeros((self.size, width))
-        upper = None if self.exact else rows * self.share.astype(rows.dtype)
+        upper = None if self.exact else rows * self.share
         lower = rows if upper is None else rows - upper
         # normal equations: of z z^T weighted by both hats of a point, blocks (i, i) and (i + 1, i)
         for i in range(self.size):
@@ -263,7 +264,7 @@ class _Mode:
                 diagonal[i + 1] += b.T @ b
                 right[i + 1] += right_hand[part] @ b
         # ridge and smoothness, in units of the regressors' mean squares
-        scale = np.maximum(np.einsum("nr,nr->r", rows, rows).astype(np.float64) / count, 1e-12)
+        scale = np.maximum(np.einsum("nr,nr->r", rows, rows) / count, 1e-12)
         ridge = np.full(width, options.ridge)
         ridge[0] = np.sqrt(np.finfo(np.float64).eps)  # for nodes without observations
         on_diagonal = np.arange(width)
