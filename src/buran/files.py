@@ -315,14 +315,6 @@ def finite_or_none(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def finite_numbers(numbers: Iterable[Any], size: int) -> tuple[float, ...]:
-    """Return numbers of a file; raise `ValueError` if there are more or fewer, or some are not finite."""
-    out = tuple(float(number) for number in numbers)
-    if len(out) != size or not all(map(math.isfinite, out)):
-        raise ValueError(f"{len(out)} numbers instead of {size}, or some that are not finite")
-    return out
-
-
 def digest(value: Any, length: int = 12) -> str:
     """Return the first hex digits of the SHA-256 of a value's canonical JSON."""
     return hashlib.sha256(_canonical(value).encode()).hexdigest()[:length]

@@ -11,7 +11,7 @@ from buran.modeling.experiments import model_experiment
 from buran.plugins.versions.compare import compare_sides
 from buran.plugins.versions.condition import Condition, broken_by
 from buran.plugins.versions.difference import Comparison
-from buran.plugins.versions.page import comparison_text
+from buran.plugins.versions.page import comparison_section
 from buran.plugins.versions.side import Side
 from buran.plugins.versions.text import changed, growth_in_words, sentences, since
 from buran.profiles.experiment.table import AGGREGATES, Experiment
@@ -100,7 +100,7 @@ def test_a_function_with_another_name_is_the_same_function() -> None:
         ("main->solve->flux", "main->advance->flux", False),
     }
     assert not differing(comparison) and not comparison.new and not comparison.gone
-    assert "another name or caller, compared as one: 2" in comparison_text(comparison)
+    assert "another name or caller, compared as one: 2" in comparison_section(comparison)
 
 
 def test_a_function_that_moved_is_the_same_function_and_one_that_also_changed_is_named() -> None:

@@ -51,11 +51,6 @@ def comparison_section(comparison: Comparison) -> str:
     return environment(_FOLDER).get_template("comparison.html.j2").render(compared=_values(comparison))
 
 
-def comparison_text(comparison: Comparison, broken: Sequence[Broken] = ()) -> str:
-    """Return a comparison as text."""
-    return _text(_values(comparison, broken))
-
-
 def _values(comparison: Comparison, broken: Sequence[Broken] = ()) -> dict[str, Any]:
     """Return what text and page show."""
     moves = [("renamed" if pair.renamed else "moved", pair.before, pair.after) for pair in comparison.moved]
