@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from buran.errors import UsageError
+from buran_studies.campaign.measured import ways_of
 from buran_studies.evaluation.study import Settings
-from buran_studies.machine import collectives, generated, study
+from buran_studies.machine import codes, collectives, generated, study
 from buran_studies.machine.counts import _matched
 
 QUICK = Settings("machine", quick=True)
@@ -53,12 +54,16 @@ def test_figures_follow_from_what_was_found() -> None:
 
 
 def test_loops_are_summed_up_by_way() -> None:
-    ways = [{"errors": errors} for errors in ([0.2, 0.05], [0.02, 0.05], [None, 0.3])]
+    names = ways_of(codes.SHARES, rivals=True)
+    errors = [[0.2, 0.05], *([[0.2, 0.2]] * (len(names) - 3)), [0.02, 0.05], [None, 0.3]]
+    ways = [{"errors": each, "core_hours": 1.0, "manual_core_hours": 2.0} for each in errors]
     loop = {"asks": "loop", "code": "sweep", "machine": "ideal", "ways": ways}
     evaluation = study.summarise([loop], QUICK)
-    assert [figure.value for figure in evaluation.figures] == [50.0, 100.0, 0.0]
-    (table,) = evaluation.tables
-    assert table.rows == (("sweep", "ideal", 2, 50.0, 100.0, 0.0),)
+    shares = [50.0, *([0.0] * (len(names) - 3)), 100.0, 0.0]
+    assert [figure.value for figure in evaluation.figures] == shares
+    table, over_codes = evaluation.tables
+    assert table.rows == (("sweep", "ideal", 2, *shares),)
+    assert [row[0] for row in over_codes.rows] == [way for way, _ in names]
 
 
 def test_a_cost_model_that_holds_has_no_error_and_a_switch_is_seen() -> None:

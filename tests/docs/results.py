@@ -45,7 +45,6 @@ RESULTS: dict[str, dict[str, str]] = {
         "buran model --kind cpr runs.csv -o solver.npz": (
             r"^300 observations of time over nx, ny, solver, threads.*^100 +90 +cg +16 +0\.0"
         ),
-        "buran predict solver.npz --fastest 5 --at nx=256,ny=256": r"(^256 +256 +cg +16 .*)(^256 +256 +\w+ +\d+ .*){4}",
         "buran model --kind cpr runs.csv -o solver.npz --extrapolate nx,ny": "^beyond the measured.*^written to s",
     },
     "measure-energy.md": {

@@ -44,10 +44,6 @@ FURTHER = {
     "formats": (
         ("check measured.yaml", "the key 'measure' is not known here"),
         ("convert stencil.txt out.parquet", "the writer 'parquet' is not installed"),
-        (
-            "filter --from stencil.txt --format metacg -o out.mcg",
-            "the format of call graphs 'metacg' is not installed",
-        ),
     ),
     "history": (("check every-version.yaml", "the key 'history' is not known here"),),
     "memory": (

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class GraphFormat(Protocol):
-    """Reads and writes files of call graphs."""
+    """Reads files of call graphs."""
 
     @property
     def name(self) -> str:
@@ -23,9 +23,6 @@ class GraphFormat(Protocol):
 
     def read(self, path: Path) -> CallGraph:
         """Read a file; raise `FormatError` if it is damaged."""
-
-    def write(self, graph: CallGraph, path: Path) -> None:
-        """Write a file."""
 
 
 GRAPH_FORMATS: ExtensionPoint[GraphFormat] = ExtensionPoint("format of call graphs", "buran.graphs", GraphFormat, {})

@@ -281,10 +281,3 @@ def test_what_a_simulated_machine_cannot_do_is_refused(
     with pytest.raises(CampaignError) as caught:
         load_campaign(path)
     assert words in str(caught.value)
-
-
-def test_simulated_and_measured_runs_are_not_pooled(write_campaign: WriteCampaign, tmp_path: Path) -> None:
-    path = write_campaign(environments__desk={"machine": KEYS}, measurements=[{"path": "old.txt", "pool": True}])
-    (path.parent / "old.txt").write_text("")
-    with pytest.raises(CampaignError, match="pooled"):
-        load_campaign(path)

@@ -27,8 +27,6 @@ Values = NDArray[np.float32]
 MOST_TREES = 300
 # Splits from the root of a tree to a leaf. Tuned: as in the trees before, of no record (evidence/tensor.md).
 DEPTH = 5
-# Share of each tree that counts. Tuned: as in the trees before, of no record (evidence/tensor.md).
-RATE = 0.1
 # Share of the observations that each tree sees, and of the features that each split sees. Tuned: scikit-learn's
 # advice for stochastic boosting (evidence/tensor.md).
 SEEN = 0.5
@@ -113,7 +111,6 @@ def grow(values: Values, target: Array, number: int, seed: int) -> GradientBoost
     return GradientBoostingRegressor(
         init="zero",
         n_estimators=number,
-        learning_rate=RATE,
         max_depth=DEPTH,
         subsample=SEEN,
         max_features=SEEN,
@@ -124,6 +121,7 @@ def grow(values: Values, target: Array, number: int, seed: int) -> GradientBoost
 def tree_arrays(grown: GradientBoostingRegressor | None) -> Trees:
     """Return the arrays of what `grow` returns; no trees for None."""
     trees = [] if grown is None else [each.tree_ for each in grown.estimators_[:, 0]]
+    rate = 0.0 if grown is None else grown.learning_rate
     sizes = np.array([tree.node_count for tree in trees], dtype=np.int64)
     roots = np.cumsum(sizes) - sizes
     nodes = np.arange(sizes.sum(), dtype=np.int32)
@@ -139,5 +137,5 @@ def tree_arrays(grown: GradientBoostingRegressor | None) -> Trees:
         joined("threshold").astype(np.float32),
         np.where(is_leaf, nodes, joined("children_left") + first).astype(np.int32),
         np.where(is_leaf, nodes, joined("children_right") + first).astype(np.int32),
-        np.where(is_leaf, RATE * joined("value"), 0.0).astype(np.float32),
+        np.where(is_leaf, rate * joined("value"), 0.0).astype(np.float32),
     )

@@ -1,4 +1,4 @@
-"""MetaCG's call graph files: reading versions 2 and 4, and writing version 4.
+"""MetaCG's call graph files, versions 2 and 4.
 
 Version 2 knows functions by their symbols alone; version 4 has numbers, so that functions of one name stay apart.
 Both name for a call of a virtual function only the one that is named in the source. The functions that may run in its
@@ -12,16 +12,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from buran import __version__
 from buran.errors import FormatError
-from buran.files import JsonObject, write_text
+from buran.files import JsonObject
 from buran.instrumentation.callgraph import CALL, OVERRIDE, CallGraph, make_graph, with_edges
 
 _HEAD = "_MetaCG"
 _META_KEYS = {"statements": "numStatements", "branches": "numConditionalBranches", "loop_depth": "loopDepth"}
-_HINT = "make it again with MetaCG, or write one with: buran filter CAMPAIGN --format metacg"
+_HINT = "make it again with MetaCG"
 
 
 def read_metacg(path: Path) -> CallGraph:
@@ -177,32 +175,6 @@ def _closure(above: Mapping[int, list[int]], start: int) -> list[int]:
     return sorted(seen - {start})
 
 
-def write_metacg(graph: CallGraph, path: Path) -> None:
-    """Write a graph as version 4; calls of what overrides a function are calls like all others there."""
-    callees: list[dict[str, None]] = [{} for _ in graph.ids]
-    for caller, callee in zip(graph.caller.tolist(), graph.callee.tolist(), strict=True):
-        callees[caller][str(callee)] = None
-    nodes = {
-        str(i): {
-            "functionName": graph.symbols[i],
-            "origin": graph.files[i] or None,
-            "hasBody": bool(graph.has_body[i]),
-            "callees": callees[i],
-            "meta": _meta(graph, i),
-        }
-        for i in range(len(graph))
-    }
-    meta = {} if graph.entry is None else {"entryFunction": str(graph.entry)}
-    head = {"version": "4.0", "generator": {"name": "buran", "version": __version__, "sha": ""}}
-    write_text(path, json.dumps({_HEAD: head, "_CG": {"nodes": nodes, "meta": meta}}) + "\n")
-
-
-def _meta(graph: CallGraph, i: int) -> dict[str, Any]:
-    sizes = {key: int(graph.features[name][i]) for name, key in _META_KEYS.items() if graph.features[name][i] >= 0}
-    origin = {"origin": graph.files[i], "systemInclude": bool(graph.system[i])}
-    return {**sizes, "fileProperties": origin, "inlineInfo": {"markedInline": bool(graph.inline[i])}}
-
-
 @dataclass(frozen=True)
 class MetaCG:
     """MetaCG's files as a format of call graphs."""
@@ -216,10 +188,6 @@ class MetaCG:
     def read(self, path: Path) -> CallGraph:
         """Read version 2 or 4."""
         return read_metacg(path)
-
-    def write(self, graph: CallGraph, path: Path) -> None:
-        """Write version 4."""
-        write_metacg(graph, path)
 
 
 METACG = MetaCG()
