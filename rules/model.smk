@@ -9,9 +9,9 @@ rule model:
     localrule: HERE
     conda:
         "../workflow/envs/buran.yaml"
-    message:
-        "Modelling after iteration {wildcards.iteration}"
     params:
         step="model",
+    message:
+        "Modelling after iteration {wildcards.iteration}"
     script:
         "../scripts/step.py"

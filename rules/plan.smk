@@ -9,9 +9,9 @@ checkpoint plan:
     localrule: HERE
     conda:
         "../workflow/envs/buran.yaml"
-    message:
-        "Planning iteration {wildcards.iteration}"
     params:
         step="plan",
+    message:
+        "Planning iteration {wildcards.iteration}"
     script:
         "../scripts/step.py"

@@ -9,9 +9,9 @@ rule refine:
     localrule: HERE
     conda:
         "../workflow/envs/buran.yaml"
-    message:
-        "Refining the instrumentation for iteration {wildcards.iteration}"
     params:
         step="refine",
+    message:
+        "Refining the instrumentation for iteration {wildcards.iteration}"
     script:
         "../scripts/step.py"

@@ -28,9 +28,9 @@ rule report:
     localrule: HERE
     conda:
         "../workflow/envs/buran.yaml"
-    message:
-        "Writing the report"
     params:
         step="report",
+    message:
+        "Writing the report"
     script:
         "../scripts/step.py"
