@@ -29,7 +29,7 @@ rule report:
     conda:
         "../workflow/envs/buran.yaml"
     params:
-        step="report",
+        step=lambda _: "report",
     message:
         "Writing the report"
     script:
