@@ -22,7 +22,7 @@ from buran.campaign.shape import COMMAND
 from buran.errors import ConfigError, StorageError
 from buran.features import FEATURES, sections, sections_of
 from buran.files import write_bytes, write_json, write_text
-from buran.instrumentation.filter_list import WRITERS, FilterList
+from buran.instrumentation.filter_list import WRITERS
 from buran.instrumentation.refinement import predicted_overhead
 from buran.modeling.pmnf.model_set import ModelSet, write_models
 from buran.profiles.experiment import TABLE
@@ -325,7 +325,7 @@ def plain_of(report: Report, measured: Mapping[str, ModelSet]) -> dict[str, Any]
 
 def _plain(value: Any) -> Any:
     """Return a value of the report as plain data."""
-    if isinstance(value, ModelSet | FilterList):
+    if hasattr(value, "to_json"):
         return value.to_json()
     if isinstance(value, Mapping):
         return dict(value)
