@@ -17,7 +17,8 @@ _SAME = 1e-10  # square of what columns of length 1 may differ by to be one: rou
 _NORMAL = 1.4826  # standard deviation of a normal distribution in median absolute deviations
 _Problem = tuple[Array, Array, Array]  # columns, values and weights of each call path
 LEAST_NOISE = 1e-6  # relative: no time is known better, and no point that is met so well is wild
-_NOTHING = 1e-100  # predictions near 0, and pulls of columns that no point has: squares of reciprocals are finite
+_NOTHING = 1e-100  # sizes of columns, predictions near 0, and pulls of columns that no point has: squares of
+# reciprocals are finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +148,7 @@ def _column_sizes(design: Array, values: Array, belief: Belief | None) -> Array:
         # What is known of a coefficient says how large its column can be where points hardly have it.
         usual = np.nanmedian(np.abs(values))
         scale = np.where(belief.given, np.maximum(scale, usual / belief.deviation.min(axis=0)), scale)
-    return np.asarray(np.where(scale > 0, scale, 1.0))
+    return np.asarray(np.where(scale > _NOTHING, scale, 1.0))
 
 
 def _sized(weights: Array, target: Array) -> Array:
