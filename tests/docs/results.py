@@ -23,7 +23,7 @@ RESULTS: dict[str, dict[str, str]] = {
     },
     "correct-a-model.md": {
         "buran correct exchange.yaml data.csv -o exchange.json": r"^exchange: .*time = .*alpha = .*beta = ",
-        "buran correct exchange.yaml data.csv --case terms --format latex": r"^t = \\frac.*^4096 +2048 +0\.0",
+        "buran correct exchange.yaml data.csv --case terms --format latex": r"^t = .*\\frac.*^4096 +2048 +0\.0",
     },
     "filter-lists.md": {
         "buran filter campaign.yaml -o scorep.filter": (
