@@ -188,8 +188,8 @@ def _overhead_by_point(report: Report) -> Table:
         )
         for each in report.overhead_by_point
     ]
-    title = "Overhead of the last filter, of the CPU time without instrumentation"
-    header = ("point", "CPU, s", "measured", "instrumentation, predicted", "OpenMP", "start-up")
+    title = "Overhead of the last filter"
+    header = ("point", "CPU without it, s", "measured", "instrumentation, predicted", "OpenMP", "start-up")
     return Table("overhead", title, header, rows)
 
 
