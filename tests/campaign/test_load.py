@@ -182,7 +182,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("metric", {"metrics": ["tiem"]}, "metrics[0]", "'time'"),
     ("no metrics", {"metrics": []}, "metrics", "must not be empty"),
     ("metric twice", {"metrics": ["time", "visits", "time"]}, "metrics", "time twice"),
-    ("counter", {"counters": ["flops"]}, "counters[0]", "allowed are: "),
+    ("counter", {"counters": ["wishes"]}, "counters[0]", "allowed are: instructions"),
     ("counter twice", {"counters": ["cycles", "cycles"]}, "counters", "cycles twice"),
     ("refinement needs time", {"metrics": ["basic_blocks"]}, "metrics", "time and visits"),
     ("backend", {"backend": "embeded"}, "backend", "'embedded'"),
