@@ -24,7 +24,7 @@ from buran.campaign.point import Point
 from buran.errors import BuildError, RunError, ToolError
 from buran.files import write_json
 from buran.measurement.machine.machine import RunJob
-from buran.measurement.machine.process import OUTPUT_LIMIT, Outcome
+from buran.measurement.machine.process import Outcome
 from buran.measurement.merge_dumps import read_dumps
 from buran.measurement.toolchain.runtime import find_toolchain
 from buran.measurement.toolchain.toolchain import Toolchain
@@ -74,7 +74,7 @@ def job_of(folder: Path, argv: list[str], environment: dict[str, str], ranks: in
     return RunJob(
         argv=argv, cwd=folder, environment={**os.environ, **environment}, stdout=folder / "out", stderr=folder / "err",
         time_limit_s=PATIENCE_S, binary=Path(argv[0]), mode=Mode.TIME, point=Point.of({"p": ranks}), ranks=ranks,
-        raw=raw, filter_file=None, key="", beat=lambda: None, output_limit=OUTPUT_LIMIT,
+        raw=raw, filter_file=None, key="", beat=lambda: None,
     )  # fmt: skip
 
 

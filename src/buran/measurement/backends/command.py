@@ -20,7 +20,7 @@ from buran.errors import FormatError, RunError, ToolError
 from buran.files import digest
 from buran.measurement.backends.base import Backend, MeasurementSystem
 from buran.measurement.machine.machine import RunJob, free_marker
-from buran.measurement.machine.process import OUTPUT_LIMIT, run_limited
+from buran.measurement.machine.process import run_limited
 from buran.measurement.toolchain.installed import Mpi, find_mpi
 from buran.measurement.toolchain.tool import find_tool, run_tool
 from buran.profiles.experiment.single_run import read_single_run
@@ -136,7 +136,6 @@ class CommandBackend(Backend):
             stdout=log,
             stderr=job.raw / "afterwards.err",
             time_limit_s=_AFTERWARDS_LIMIT_S,
-            output_limit=OUTPUT_LIMIT,
         )
         if outcome.failure:
             last = log.read_text(errors="replace", encoding="utf-8").strip().splitlines()[-1:]

@@ -16,7 +16,7 @@ from buran.campaign.plan import BuildSpec, Mode
 from buran.campaign.point import Point
 from buran.errors import ToolError
 from buran.files import digest
-from buran.measurement.machine.process import OUTPUT_LIMIT, Outcome, kill_marked, run_limited
+from buran.measurement.machine.process import Outcome, kill_marked, run_limited
 from buran.measurement.machine.provenance import machine_state, read_system_file
 from buran.measurement.schedulers.registry import current_scheduler
 
@@ -67,8 +67,6 @@ class RunJob(Command):
         What tells this run from all others of the campaign: build, point, repetition, and earlier failures.
     beat
         To be called every few seconds.
-    output_limit
-        Bytes that are kept of what it prints, and of its errors.
     session_variable
         By which the MPI is told where to keep its own files while it runs; None if it need not be told.
     """
@@ -80,7 +78,6 @@ class RunJob(Command):
     filter_file: Path | None
     key: str
     beat: Callable[[], None]
-    output_limit: int = OUTPUT_LIMIT
     session_variable: str | None = None
 
 
@@ -129,16 +126,16 @@ class ThisMachine:
 
     def build(self, job: BuildJob) -> Outcome:
         """Run the build command."""
-        return self._start(job, free_marker(), OUTPUT_LIMIT, lambda: None)
+        return self._start(job, free_marker(), lambda: None)
 
     def run(self, job: RunJob) -> Outcome:
         """Start the program."""
         marker = new_marker()
         with _session_folder(job.session_variable, marker) as variables:
             with_session = replace(job, environment={**job.environment, **variables})
-            return self._start(with_session, marker, job.output_limit, job.beat)
+            return self._start(with_session, marker, job.beat)
 
-    def _start(self, job: Command, marker: str, output_limit: int, beat: Callable[[], None]) -> Outcome:
+    def _start(self, job: Command, marker: str, beat: Callable[[], None]) -> Outcome:
         return run_limited(
             job.argv,
             cwd=job.cwd,
@@ -147,7 +144,6 @@ class ThisMachine:
             stdout=job.stdout,
             stderr=job.stderr,
             time_limit_s=job.time_limit_s,
-            output_limit=output_limit,
             beat=beat,
         )
 

@@ -104,7 +104,7 @@ class SimulatedMachine(ThisMachine):
             loaded_too = environment.get("LD_PRELOAD", "")
             environment["LD_PRELOAD"] = f"{self.node_groups} {loaded_too}".strip()
         limited = replace(job, time_limit_s=keys.run_limit, environment=environment)
-        outcome = self._start(limited, free_marker(), job.output_limit, job.beat)
+        outcome = self._start(limited, free_marker(), job.beat)
         if outcome.timed_out:
             raise RunError(
                 f"simulating the run took longer than {keys.run_limit:g} s",
