@@ -19,7 +19,7 @@ from buran.modeling.price.discrepancy import (
     logarithms,
     scales_of,
 )
-from buran.modeling.priors.algebra import power
+from buran.modeling.exact.algebra import power
 from buran_studies.functions import grid
 from buran_studies.noise import inject
 

@@ -12,7 +12,7 @@ from prior_tables import POINTS, N, P, table
 from buran.modeling.experiments import model_experiment
 from buran.modeling.pmnf.model import prediction_interval
 from buran.modeling.pmnf.terms import Array, ModelFunction
-from buran.modeling.priors.algebra import power, scaled
+from buran.modeling.exact.algebra import power, scaled
 from buran.modeling.priors.campaign import OTHERS_FOLLOW, noise_resilient
 from buran.modeling.priors.communication import operation_of
 from buran.modeling.priors.prior import Prior, communication_prior

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from buran.modeling.numerics.tuning import NOISE
 from buran.modeling.pmnf.repetitions import PointNoise
 from buran.modeling.pmnf.terms import ModelFunction
-from buran.modeling.priors.algebra import added, multiplied, power, scaled
+from buran.modeling.exact.algebra import added, multiplied, power, scaled
 from buran.modeling.priors.communication import operation_of
 from buran.modeling.priors.prior import communication_prior
 from buran.modeling.priors.waiting import Verdict, diagnose

@@ -15,7 +15,7 @@ from buran.modeling.pmnf.model import Model, predict_models, prediction_interval
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.pmnf.terms import Array, ModelFunction
 from buran.modeling.pmnf.text import format_function, format_largest
-from buran.modeling.priors.algebra import added
+from buran.modeling.exact.algebra import added
 from buran.modeling.priors.tables import PathModel
 from buran.modeling.priors.waiting import Verdict, Waiting
 

@@ -18,7 +18,7 @@ from buran.modeling.pmnf.repetitions import over_repetitions
 from buran.modeling.pmnf.space import Spaces, full_spaces
 from buran.modeling.pmnf.terms import Array, ModelFunction
 from buran.modeling.priors.communication import POLLS, Operation, operation_of
-from buran.modeling.priors.effort import OPEN, Effort, Steadiness, bytes_of, effort_of, power_law, with_sums
+from buran.modeling.exact.effort import OPEN, Effort, Steadiness, bytes_of, effort_of, power_law, with_sums
 from buran.modeling.priors.prior import ALONE, KnownMpi, Prior, communication_prior, computation_prior
 from buran.modeling.priors.steps import Repeats, repeats, that_repeat
 from buran.profiles.experiment.table import Experiment

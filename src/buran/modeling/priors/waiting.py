@@ -15,7 +15,7 @@ from buran.modeling.pmnf.powers import PowerLog
 from buran.modeling.pmnf.repetitions import PointNoise
 from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term
 from buran.modeling.price.regression import Fitted, regress
-from buran.modeling.priors.algebra import added, product, scaled
+from buran.modeling.exact.algebra import added, product, scaled
 from buran.modeling.priors.prior import Column, Prior
 
 # Draws of noise alone, which waiting is compared with. Tuned: judgement.

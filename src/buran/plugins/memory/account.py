@@ -28,7 +28,7 @@ from buran.modeling.pmnf.derived import DerivedValue
 from buran.modeling.pmnf.powers import PowerLog
 from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term
 from buran.modeling.pmnf.text import format_function, python_names
-from buran.modeling.priors.algebra import added, multiplied
+from buran.modeling.exact.algebra import added, multiplied
 from buran.modeling.priors.prior import Column, Cost, Prior
 from buran.plugins.memory.distances import DistanceModels
 from buran.plugins.memory.outgrown import Outgrown

@@ -16,7 +16,7 @@ from buran.features import sections_of
 from buran.files import write_json
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.pmnf.terms import Array, predict
-from buran.modeling.priors.effort import effort_of
+from buran.modeling.exact.effort import effort_of
 from buran.plugins.simgrid.calibration import CALIBRATION, Calibration, weights
 from buran.profiles.experiment.build import Run, experiment_from_profiles
 from buran.profiles.experiment.merge import merge_metrics, project

@@ -13,9 +13,9 @@ from buran.campaign.point import Point
 from buran.features import known_mpi
 from buran.modeling.numerics.least_squares import nonnegative
 from buran.modeling.pmnf.terms import Array, ModelFunction
-from buran.modeling.priors.algebra import power
+from buran.modeling.exact.algebra import power
 from buran.modeling.priors.communication import OPERATIONS
-from buran.modeling.priors.effort import effort_of
+from buran.modeling.exact.effort import effort_of
 from buran.modeling.priors.prior import KnownMpi, communication_prior
 from buran.modeling.priors.resilient import others_pay
 from buran_studies.machine.laboratory import bench_for

@@ -17,7 +17,7 @@ from buran.files import write_text
 from buran.modeling.experiments import model_experiment
 from buran.modeling.pmnf.terms import Array, ModelFunction
 from buran.modeling.pmnf.text import format_function
-from buran.modeling.priors.algebra import multiplied, power
+from buran.modeling.exact.algebra import multiplied, power
 from buran.modeling.priors.paths import work_of_a_thread
 from buran.modeling.priors.tables import models_from_priors
 from buran.profiles.experiment.build import experiment_from_profiles

@@ -22,7 +22,7 @@ from buran.modeling.pmnf.repetitions import over_repetitions
 from buran.modeling.pmnf.space import Spaces
 from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term
 from buran.modeling.pmnf.tuning import DEVIATIONS, STEADY
-from buran.modeling.priors.algebra import added, multiplied
+from buran.modeling.exact.algebra import added, multiplied
 
 # A function with more terms must be so many times as exact. Tuned: judgement.
 CLOSE = 30.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -10,18 +10,28 @@ from buran.modeling.pmnf.derived import DerivedValue
 from buran.modeling.pmnf.powers import BasisFunction, PowerLog
 from buran.modeling.pmnf.terms import Factor, ModelFunction, Term
 
+Part = tuple[float, Term | None]
+"""A coefficient and its term; None for 1."""
+
+
+def summed(parts: Iterable[Part]) -> ModelFunction:
+    """Add parts, the fastest growing first; terms that cancel each other vanish."""
+    sizes: dict[Term | None, float] = {None: 0.0}
+    for coefficient, term in parts:
+        sizes[term] = sizes.get(term, 0.0) + coefficient
+    kept = [term for term, value in sizes.items() if value and term is not None]
+    kept.sort(key=lambda term: term.growth_order, reverse=True)
+    return ModelFunction(sizes[None], tuple(sizes[term] for term in kept), tuple(kept))
+
+
+def parts_of(function: ModelFunction) -> Sequence[Part]:
+    """Return the constant and the terms of a function."""
+    return [(function.constant, None), *zip(function.coefficients, function.terms, strict=True)]
+
 
 def added(functions: Iterable[ModelFunction]) -> ModelFunction:
     """Add functions; terms that cancel each other vanish."""
-    constant = 0.0
-    coefficients: dict[Term, float] = {}
-    for function in functions:
-        constant += function.constant
-        for coefficient, term in zip(function.coefficients, function.terms, strict=True):
-            coefficients[term] = coefficients.get(term, 0.0) + coefficient
-    kept = [term for term, value in coefficients.items() if value]
-    kept.sort(key=lambda term: term.growth_order, reverse=True)
-    return ModelFunction(constant, tuple(coefficients[term] for term in kept), tuple(kept))
+    return summed(part for function in functions for part in parts_of(function))
 
 
 def scaled(function: ModelFunction, by: float) -> ModelFunction:
@@ -33,21 +43,13 @@ def scaled(function: ModelFunction, by: float) -> ModelFunction:
 
 def multiplied(one: ModelFunction, other: ModelFunction) -> ModelFunction:
     """Multiply two functions term by term."""
-    parts = [scaled(other, one.constant), scaled(ModelFunction(0.0, one.coefficients, one.terms), other.constant)]
-    for a, left in zip(one.coefficients, one.terms, strict=True):
-        for b, right in zip(other.coefficients, other.terms, strict=True):
-            term = product(left, right)
-            parts.append(ModelFunction(a * b) if term is None else ModelFunction(0.0, (a * b,), (term,)))
-    return added(parts)
+    return summed((a * b, product(left, right)) for a, left in parts_of(one) for b, right in parts_of(other))
 
 
-def single(function: ModelFunction) -> tuple[float, Term | None] | None:
-    """Return coefficient and term (None for 1) of a function with one part alone; None for any other."""
-    if not function.terms:
-        return function.constant, None
-    if len(function.terms) == 1 and not function.constant:
-        return function.coefficients[0], function.terms[0]
-    return None
+def single(function: ModelFunction) -> Part | None:
+    """Return the part of a function that has one alone; None for any other."""
+    parts = [part for part in parts_of(function) if part[0]] or [(0.0, None)]
+    return parts[0] if len(parts) == 1 else None
 
 
 def reciprocal(term: Term) -> Term | None:
@@ -57,10 +59,10 @@ def reciprocal(term: Term) -> Term | None:
     return Term(tuple(factors)) if len(factors) == len(powers) else None
 
 
-def product(one: Term, other: Term) -> Term | None:
-    """Multiply two terms; None for 1."""
+def product(*terms: Term | None) -> Term | None:
+    """Multiply terms; None for 1."""
     by_variable: dict[tuple[int, DerivedValue | None], list[BasisFunction]] = {}
-    for factor in (*one.factors, *other.factors):
+    for factor in (factor for term in terms if term is not None for factor in term.factors):
         bases = by_variable.setdefault((factor.parameter, factor.variable), [])
         products = [(index, basis.times(factor.basis)) for index, basis in enumerate(bases)]
         index, joint = next(
