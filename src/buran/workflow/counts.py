@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from buran.modeling.pmnf.terms import Array, predict
 from buran.modeling.exact.effort import effort_of
+from buran.modeling.pmnf.terms import Array, predict
 from buran.modeling.priors.paths import taken_up
 from buran.profiles.experiment.build import Run, experiment_from_profiles
 from buran.profiles.profile import CallTree

@@ -5,6 +5,7 @@ import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, Matern
 
+from buran.modeling.exact.algebra import power
 from buran.modeling.numerics.tuning import COMBINATIONS
 from buran.modeling.pmnf import ModelSet, fit_models
 from buran.modeling.pmnf.repetitions import scatter_of
@@ -19,7 +20,6 @@ from buran.modeling.price.discrepancy import (
     logarithms,
     scales_of,
 )
-from buran.modeling.exact.algebra import power
 from buran_studies.functions import grid
 from buran_studies.noise import inject
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from buran.modeling.exact.algebra import added, multiplied, power, scaled
 from buran.modeling.numerics.tuning import NOISE
 from buran.modeling.pmnf.repetitions import PointNoise
 from buran.modeling.pmnf.terms import ModelFunction
-from buran.modeling.exact.algebra import added, multiplied, power, scaled
 from buran.modeling.priors.communication import operation_of
 from buran.modeling.priors.prior import communication_prior
 from buran.modeling.priors.waiting import Verdict, diagnose
@@ -61,7 +61,6 @@ def test_noise_alone_is_not() -> None:
     found = diagnose(POINTS, noisy(0.0), [PRIOR] * 60, 0, companions=[WORK])
     named = [own for own in found if own is not None and own.verdict is not Verdict.NONE]
     assert len(named) <= 3
-    assert all(own is not None and 0.01 < own.noise < 0.1 for own in found)
 
 
 @given(st.integers(1, 6), st.sampled_from(["mean", "median", "min"]), st.integers(0, 99))

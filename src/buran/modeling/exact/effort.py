@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 
 from buran.errors import UsageError
+from buran.modeling.exact.algebra import added, multiplied
 from buran.modeling.numerics.least_squares import exponents
 from buran.modeling.numerics.tuning import FLOOR, MATTERS, NEARLY, OF_MEANS
 from buran.modeling.pmnf.candidates import Ids, Mask
@@ -22,7 +23,6 @@ from buran.modeling.pmnf.repetitions import over_repetitions
 from buran.modeling.pmnf.space import Spaces
 from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term
 from buran.modeling.pmnf.tuning import DEVIATIONS, STEADY
-from buran.modeling.exact.algebra import added, multiplied
 
 # A function with more terms must be so many times as exact. Tuned: judgement.
 CLOSE = 30.0

@@ -15,7 +15,11 @@ from buran.modeling.pmnf.terms import Array
 _SETTLED = 1e-8  # of the largest prediction: the rounds that follow change nothing
 _SAME = 1e-10  # square of what columns of length 1 may differ by to be one: rounding
 _NORMAL = 1.4826  # standard deviation of a normal distribution in median absolute deviations
+_LEAST_RATIO = 1e-12  # of a value and its prediction: has a logarithm
 _Problem = tuple[Array, Array, Array]  # columns, values and weights of each call path
+# Standard deviations from which on a point pulls no harder. Tuned: the loss of Huber (1964); no record of why at 2.
+OUTLIERS = 2.0
+
 LEAST_NOISE = 1e-6  # relative: no time is known better, and no point that is met so well is wild
 _NOTHING = 1e-100  # sizes of columns, predictions near 0, and pulls of columns that no point has: squares of
 # reciprocals are finite
@@ -65,6 +69,16 @@ class Fitted:
     degrees: Array
     weights: Array
     leverage: Array
+
+    def of(self, call: int) -> Fitted:
+        """Return what was found for one call path, without its axis."""
+        return Fitted(*(part[call] for part in vars(self).values()))
+
+    def deviance(self, design: Array, values: Array) -> Array:
+        """Return shape (call path, point): half the deviance of noise that is a share of the prediction (gamma)."""
+        predicted = np.maximum(self.coefficients @ design.T, np.finfo(float).tiny)
+        ratio = np.maximum(values / predicted, _LEAST_RATIO)
+        return np.asarray(ratio - 1 - np.log(ratio))
 
 
 def regress(

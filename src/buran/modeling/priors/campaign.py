@@ -11,11 +11,11 @@ from pydantic import PlainValidator
 from scipy.special import ndtr
 
 from buran.files import finite_or_none
+from buran.modeling.exact.algebra import added
 from buran.modeling.pmnf.model import Model, predict_models, prediction_interval
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.pmnf.terms import Array, ModelFunction
 from buran.modeling.pmnf.text import format_function, format_largest
-from buran.modeling.exact.algebra import added
 from buran.modeling.priors.tables import PathModel
 from buran.modeling.priors.waiting import Verdict, Waiting
 

@@ -11,6 +11,7 @@ from types import MappingProxyType
 import numpy as np
 
 from buran.errors import UsageError
+from buran.modeling.exact.effort import OPEN, Effort, Steadiness, bytes_of, effort_of, power_law, with_sums
 from buran.modeling.numerics.tuning import MATTERS
 from buran.modeling.pmnf.candidates import Ids, Mask
 from buran.modeling.pmnf.derived import DerivedValue, variables_of
@@ -18,7 +19,6 @@ from buran.modeling.pmnf.repetitions import over_repetitions
 from buran.modeling.pmnf.space import Spaces, full_spaces
 from buran.modeling.pmnf.terms import Array, ModelFunction
 from buran.modeling.priors.communication import POLLS, Operation, operation_of
-from buran.modeling.exact.effort import OPEN, Effort, Steadiness, bytes_of, effort_of, power_law, with_sums
 from buran.modeling.priors.prior import ALONE, KnownMpi, Prior, communication_prior, computation_prior
 from buran.modeling.priors.steps import Repeats, repeats, that_repeat
 from buran.profiles.experiment.table import Experiment

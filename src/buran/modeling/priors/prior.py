@@ -11,12 +11,12 @@ from typing import Protocol
 import numpy as np
 
 from buran.errors import UsageError
+from buran.modeling.exact.algebra import added, multiplied, power, reciprocal, scaled, single
 from buran.modeling.pmnf.candidates import Mask
 from buran.modeling.pmnf.powers import PowerLog
 from buran.modeling.pmnf.terms import Array, ModelFunction, Term
 from buran.modeling.pmnf.text import format_function
 from buran.modeling.price.discrepancy import Along
-from buran.modeling.exact.algebra import added, multiplied, power, reciprocal, scaled, single
 from buran.modeling.priors.communication import CostPart, Operation, Volume
 
 ONE = ModelFunction(1.0)

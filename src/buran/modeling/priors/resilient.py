@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from buran.errors import UsageError
-from buran.modeling.numerics.tuning import FEW, MATTERS, WORTH
+from buran.modeling.exact.algebra import parts_of
+from buran.modeling.numerics.tuning import FEW, WORTH
 from buran.modeling.pmnf.alternative import Alternative
 from buran.modeling.pmnf.candidates import Mask
 from buran.modeling.pmnf.few_values import with_other_growth
@@ -17,18 +18,12 @@ from buran.modeling.pmnf.fit import with_discrepancies
 from buran.modeling.pmnf.model import Model, Quality, adjusted_r2, rss, smape
 from buran.modeling.pmnf.repetitions import PointNoise
 from buran.modeling.pmnf.structures import OpenStructure, with_structures
-from buran.modeling.pmnf.terms import Array, ModelFunction
+from buran.modeling.pmnf.terms import Array, ModelFunction, Term
 from buran.modeling.pmnf.tuning import DEVIATIONS
 from buran.modeling.price.discrepancy import Along
-from buran.modeling.price.regression import LEAST_NOISE, Belief, Fitted, regress
+from buran.modeling.price.regression import LEAST_NOISE, OUTLIERS, Belief, Fitted, regress
 from buran.modeling.priors.prior import Prior
-
-# Standard deviations from which on a point pulls no harder. Tuned: the loss of Huber (1964); no record of why at 2.
-OUTLIERS = 2.0
-
-# By which terms of other MPI algorithms must lower the Bayesian information criterion. Tuned: of 0, 4, 8 and 14: with
-# 4, 2 of 100 models without these terms get them at 75 % noise.
-GAIN = 4.0
+from buran.modeling.priors.waiting import alike, with_algorithms
 
 # By what share the cost of a unit is expected to differ between the terms of a call path. Tuned: judgement.
 COST_SPREAD = 1.0
@@ -70,24 +65,6 @@ PUBLISHED = FitOptions(nonnegative=False, cost_spread=np.inf, share=False, outli
 """As in the paper on noise-resilient priors: linear regression of each call path alone."""
 
 
-@dataclass(frozen=True, eq=False)
-class FittedCosts:
-    """Coefficients of a prior's columns, and how sure they are.
-
-    Attributes
-    ----------
-    coefficients, covariance
-        Shapes (column,) and (column, column).
-    noise, degrees
-        As those of `Alternative`.
-    """
-
-    coefficients: Array
-    covariance: Array
-    noise: float
-    degrees: float
-
-
 @dataclass(frozen=True)
 class Resilient:
     """A noise-resilient model.
@@ -111,7 +88,7 @@ class Resilient:
     coefficients: tuple[float, ...]
     model: Model
     noise: float
-    costs: tuple[FittedCosts, ...] = field(default=(), compare=False, repr=False)
+    costs: tuple[Fitted, ...] = field(default=(), compare=False, repr=False)
 
 
 def fit_priors(
@@ -150,9 +127,7 @@ def fit_priors(
     UsageError
         If shapes do not match.
     """
-    options = options or FitOptions()
-    values = _checked(points, values, priors)
-    priors = with_algorithms(points, values, priors)
+    options, values = options or FitOptions(), np.asarray(values, dtype=np.float64)
     out: list[Resilient | None] = [None] * len(priors)
     left_open = None if counted is None else OpenStructure.untold(counted)
     groups, others = _grouped(points, values, priors, options, noise)
@@ -162,7 +137,7 @@ def fit_priors(
         parts, fits = [], []
         untold = _untold(group.priors[0], fitted)
         for some in zip(*(prior.with_parts(untold) for prior in group.priors), strict=True):
-            part = _Group.of(points, values, group.rows, dict(zip(group.rows, some, strict=True)), options, group.worth)
+            part = replace(group, priors=some)
             fits.append(part.fitted(others))
             parts.append(_models(points, part, fits[-1], left_open))
         models = [_mixed(model, some) for model, *some in zip(models, *parts, strict=True)]
@@ -172,7 +147,7 @@ def fit_priors(
                 tuple(fitted.coefficients[index].tolist()),
                 models[index],
                 float(fitted.noise[index]),
-                tuple(_costs(each, index) for each in fits or [fitted]),
+                tuple(each.of(index) for each in fits or [fitted]),
             )
     return _priced(points, values, out, noise) if options.price and any(out) else tuple(out)
 
@@ -196,12 +171,6 @@ def _priced(
     )
 
 
-def _costs(fitted: Fitted, index: int) -> FittedCosts:
-    """Return what was found for one call path."""
-    noise, degrees = float(fitted.noise[index]), float(fitted.degrees[index])
-    return FittedCosts(fitted.coefficients[index], fitted.covariance[index], noise, degrees)
-
-
 def predictions(
     points: Array, values: Array, priors: Sequence[Prior | None], at: Array, options: FitOptions | None = None
 ) -> Array:
@@ -219,43 +188,11 @@ def predictions(
     array
         Shape (call path, target): NaN without a prior or a value.
     """
-    options = options or FitOptions()
-    values = _checked(points, values, priors)
-    priors = with_algorithms(points, values, priors)
     out = np.full((len(priors), len(at)), np.nan)
-    groups, others = _grouped(points, values, priors, options)
+    groups, others = _grouped(points, np.asarray(values, dtype=np.float64), priors, options or FitOptions())
     for group in groups:
         out[group.rows] = group.fitted(others).coefficients @ group.priors[0].design(at).T
     return out
-
-
-def _checked(points: Array, values: Array, priors: Sequence[Prior | None]) -> Array:
-    checked = np.asarray(values, dtype=np.float64)
-    if checked.shape != (len(priors), len(points)):
-        raise UsageError(
-            "points, values and priors do not match",
-            why=f"{len(points)} points, values of shape {checked.shape}, {len(priors)} priors",
-        )
-    return checked
-
-
-def _groups(values: Array, priors: Sequence[Prior | None]) -> list[list[int]]:
-    """Return rows of call paths whose priors have the same columns; without those that have no prior or no value.
-
-    Columns with the same function count different things: seconds of a message are no price of a basic block.
-    """
-    measured: Mask = np.asarray(np.isfinite(values).any(axis=1))
-    same = {
-        id(prior): tuple((column.name, column.function) for column in prior.columns)
-        for prior in priors
-        if prior is not None
-    }  # hashing them takes long
-    indices: dict[tuple[tuple[str, ModelFunction], ...], list[int]] = {}
-    groups = {number: indices.setdefault(columns, []) for number, columns in same.items()}
-    for row, prior in enumerate(priors):
-        if prior is not None and bool(measured[row]):
-            groups[id(prior)].append(row)
-    return [rows for rows in indices.values() if rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,43 +211,49 @@ class _Group:
         Shape (point, column).
     worth
         Shape (call path, point): weights of points; None where all weigh alike.
-    start, effort
-        Shapes (call path, point) and (call path, column): a first guess, and what each column counts.
-    belief
-        What is expected of coefficients.
     options
         Options of the fit.
     """
 
     rows: list[int]
-    priors: list[Prior]
+    priors: Sequence[Prior]
     values: Array
     design: Array
     worth: Array | None
-    start: Array
-    effort: Array
-    belief: Belief | None
     options: FitOptions
 
-    @classmethod
-    def of(
-        cls,
-        points: Array,
-        values: Array,
-        rows: list[int],
-        priors: Sequence[Prior | None] | Mapping[int, Prior],
-        options: FitOptions,
-        worth: Array | None = None,
-    ) -> _Group:
-        """Collect what is known before any value is looked at, but for the size of a column's cost."""
-        own = [prior for row in rows if (prior := priors[row]) is not None]
-        design = own[0].design(points)
-        effort = np.array([[column.effort for column in prior.columns] for prior in own])
-        with_effort: Mask = np.asarray(effort[:, 1:].any(axis=1))
-        start = np.where(with_effort[:, None], effort @ design.T, np.abs(design).sum(axis=1))
-        start = np.where(start > 0, start, start.max(axis=1, keepdims=True, initial=0.0))
-        belief = _with_given(_own_belief(values[rows], effort, start, options), own[0], len(own))
-        return cls(rows, own, values[rows], design, worth, start, effort, belief, options)
+    @cached_property
+    def effort(self) -> Array:
+        """Shape (call path, column): what each column counts."""
+        return np.array([[column.effort for column in prior.columns] for prior in self.priors])
+
+    @cached_property
+    def start(self) -> Array:
+        """Shape (call path, point): a first guess of the values, up to a factor."""
+        counted: Mask = np.asarray(self.effort[:, 1:].any(axis=1))
+        start = np.where(counted[:, None], self.effort @ self.design.T, np.abs(self.design).sum(axis=1))
+        return np.where(start > 0, start, start.max(axis=1, keepdims=True, initial=0.0))
+
+    @cached_property
+    def belief(self) -> Belief | None:
+        """What is expected of coefficients: each term costs about the same for each count, or what the machine says."""
+        mean, deviation = np.zeros(self.effort.shape), np.full(self.effort.shape, np.inf)
+        terms: Mask = np.array(self.effort > 0, dtype=np.bool_)
+        terms[:, 0] = False  # what a call path takes without any effort is not in its counts
+        if np.isfinite(self.options.cost_spread):
+            present = np.isfinite(self.values)
+            start = np.where(self.start > 0, self.start, 1.0)
+            ratio = np.where(present, np.where(present, self.values, 0.0) / start, 0.0)
+            cost = ratio.sum(axis=1, keepdims=True) / present.sum(axis=1, keepdims=True)
+            sure = terms & (cost > 0) & (terms.sum(axis=1, keepdims=True) > 1)
+            mean = np.where(sure, cost * self.effort, 0.0)
+            deviation = np.where(sure, self.options.cost_spread * np.where(sure, mean, 1.0), np.inf)
+        costs = [column.cost for column in self.priors[0].columns]  # the same for all call paths with these columns
+        given: Mask = np.array([cost is not None for cost in costs], dtype=np.bool_)
+        if not given.any():
+            return Belief(mean, deviation) if np.isfinite(self.options.cost_spread) and terms.any() else None
+        known = np.array([cost or (0.0, np.inf) for cost in costs])
+        return Belief(np.where(given, known[:, 0], mean), np.where(given, known[:, 1], deviation), given)
 
     @cached_property
     def alone(self) -> Fitted:
@@ -357,36 +300,31 @@ def _grouped(
     options: FitOptions,
     noise: PointNoise | None = None,
 ) -> tuple[list[_Group], float | None]:
-    """Return call paths in groups, and the noise that they borrow from each other; None where they share nothing."""
+    """Return call paths in groups, and the noise that they borrow from each other; None where they share nothing.
+
+    Columns with the same function count different things: seconds of a message are no price of a basic block.
+    """
+    if values.shape != (len(priors), len(points)):
+        raise UsageError(
+            "points, values and priors do not match",
+            why=f"{len(points)} points, values of shape {values.shape}, {len(priors)} priors",
+        )
+    measured: Mask = np.asarray(np.isfinite(values).any(axis=1))
+    some = [
+        prior if seen else None for prior, seen in zip(with_algorithms(points, values, priors), measured, strict=True)
+    ]
     groups = [
-        _Group.of(points, values, rows, priors, options, None if noise is None else noise.of_rows(rows).worth)
-        for rows in _groups(values, priors)
+        _Group(
+            rows,
+            own,
+            values[rows],
+            own[0].design(points),
+            None if noise is None else noise.of_rows(rows).worth,
+            options,
+        )
+        for rows, own in alike(some, lambda prior: tuple((column.name, column.function) for column in prior.columns))
     ]
     return groups, _noise_of_all(groups) if options.share else None
-
-
-def _own_belief(values: Array, effort: Array, start: Array, options: FitOptions) -> Belief | None:
-    """Expect each term of a call path to cost about the same for each count."""
-    terms: Mask = np.array(effort > 0, dtype=np.bool_)
-    terms[:, 0] = False  # what a call path takes without any effort is not in its counts
-    if not np.isfinite(options.cost_spread) or not terms.any():
-        return None
-    present = np.isfinite(values)
-    ratio = np.where(present, np.where(present, values, 0.0) / np.where(start > 0, start, 1.0), 0.0)
-    cost = ratio.sum(axis=1, keepdims=True) / present.sum(axis=1, keepdims=True)
-    sure = terms & (cost > 0) & (terms.sum(axis=1, keepdims=True) > 1)
-    mean = np.where(sure, cost * effort, 0.0)
-    return Belief(mean, np.where(sure, options.cost_spread * np.where(sure, mean, 1.0), np.inf))
-
-
-def _with_given(belief: Belief | None, prior: Prior, count: int) -> Belief | None:
-    """Add what the machine tells of coefficients; it is the same for all call paths with these columns."""
-    given = np.array([column.cost is not None for column in prior.columns], dtype=np.bool_)
-    if not given.any():
-        return belief
-    mean, deviation = np.array([column.cost or (0.0, np.inf) for column in prior.columns], dtype=np.float64).T
-    own = belief or Belief(np.zeros((count, len(mean))), np.full((count, len(mean)), np.inf))
-    return Belief(np.where(given, mean, own.mean), np.where(given, deviation, own.deviation), given)
 
 
 def _noise_of_all(groups: Sequence[_Group]) -> float | None:
@@ -479,60 +417,9 @@ def _mixed(model: Model, parts: Sequence[Model]) -> Model:
 def _mapping(function: ModelFunction, prior: Prior) -> Array:
     """Return shape (1 + term of the function, column): what each column's coefficient adds to each coefficient."""
     out = np.zeros((1 + len(function.terms), len(prior.columns)))
-    index = {term: number for number, term in enumerate(function.terms, start=1)}
-    for column, prior_column in enumerate(prior.columns):
-        out[0, column] = prior_column.function.constant
-        for coefficient, term in zip(prior_column.function.coefficients, prior_column.function.terms, strict=True):
+    index: dict[Term | None, int] = {term: number for number, term in enumerate((None, *function.terms))}
+    for number, column in enumerate(prior.columns):
+        for coefficient, term in parts_of(column.function):
             if term in index:
-                out[index[term], column] = coefficient
+                out[index[term], number] = coefficient
     return out
-
-
-def with_algorithms(points: Array, values: Array, priors: Sequence[Prior | None]) -> list[Prior | None]:
-    """Give priors of MPI operations the columns of other algorithms where times are explained much better by them.
-
-    An MPI switches between algorithms by ranks and bytes. Coefficients are never negative, so that points on both sides
-    of a switch take from each algorithm what they need. What is returned has no further columns to choose from, so that
-    it is not looked at again.
-
-    Parameters
-    ----------
-    points
-        Shape (point, parameter), distinct rows.
-    values
-        Shape (call path, point): times; NaN where nothing was measured.
-    priors
-        One for each call path; None for those without.
-    """
-    out = list(priors)
-    groups: dict[tuple[tuple[ModelFunction, ...], int, bytes], list[tuple[int, Prior]]] = {}
-    for row, prior in enumerate(priors):
-        if prior is not None and prior.others:
-            same = (prior.widened.functions, len(prior.columns), np.isfinite(values[row]).tobytes())
-            groups.setdefault(same, []).append((row, prior))
-    for members in groups.values():
-        rows, given = zip(*members, strict=True)
-        present = np.isfinite(values[rows[0]])
-        wide = given[0].widened.design(points[present])
-        pays = others_pay(wide[:, : len(given[0].columns)], wide, values[np.ix_(rows, present)])
-        for (row, prior), better in zip(members, pays.tolist(), strict=True):
-            out[row] = prior.widened if better else replace(prior, others=())
-    return out
-
-
-def others_pay(usual: Array, wide: Array, values: Array) -> Mask:
-    """Return shape (call path,): whether a design with more columns explains values (call path, point) much better."""
-    if len(usual) <= wide.shape[1] + 1:  # the correction for few points has no value
-        return np.zeros(len(values), dtype=np.bool_)
-    return np.asarray(_criterion(usual, values) - _criterion(wide, values) > GAIN)
-
-
-def _criterion(design: Array, values: Array) -> Array:
-    """Return the Bayesian information criterion for few points, of noise that is a share of the prediction (gamma)."""
-    fitted = regress(design, values, nonnegative=True, outliers=OUTLIERS)
-    predicted = np.maximum(fitted.coefficients @ design.T, np.finfo(float).tiny)
-    ratio = np.maximum(values / predicted, np.finfo(float).tiny)
-    deviance = 2 * np.mean(ratio - 1 - np.log(ratio), axis=1) + MATTERS**2
-    used = (fitted.coefficients > 0).sum(axis=1)
-    few = len(design) / (len(design) - design.shape[1] - 1)  # the correction of Hurvich and Tsai (1989)
-    return np.asarray(len(design) * np.log(deviance) + np.log(len(design)) * few * used)

@@ -1,22 +1,27 @@
-"""Waiting: the part of a time that grows with the processes and that effort does not have, distinguished from noise."""
+"""What times have beyond their priors: other algorithms of MPI, and waiting, which grows with the processes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
+from buran.modeling.exact.algebra import added, power, product, scaled, summed
 from buran.modeling.numerics.least_squares import SINGULAR, orthogonal_part, span, unit_columns
-from buran.modeling.numerics.tuning import FEW
-from buran.modeling.pmnf.powers import PowerLog
+from buran.modeling.numerics.tuning import FEW, MATTERS
+from buran.modeling.pmnf.candidates import Mask
 from buran.modeling.pmnf.repetitions import PointNoise
-from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term
-from buran.modeling.price.regression import Fitted, regress
-from buran.modeling.exact.algebra import added, product, scaled
+from buran.modeling.pmnf.terms import Array, ModelFunction, Term
+from buran.modeling.price.regression import OUTLIERS, Fitted, regress
 from buran.modeling.priors.prior import Column, Prior
+
+# By which terms of other MPI algorithms must lower the Bayesian information criterion. Tuned: of 0, 4, 8 and 14: with
+# 4, 2 of 100 models without these terms get them at 75 % noise.
+GAIN = 4.0
 
 # Draws of noise alone, which waiting is compared with. Tuned: judgement.
 DRAWS = 999
@@ -31,8 +36,68 @@ WAITING: tuple[tuple[Fraction, int], ...] = tuple(
 )
 
 
+def alike(priors: Sequence[Prior | None], key: Callable[[Prior], Hashable]) -> list[tuple[list[int], list[Prior]]]:
+    """Return the call paths whose priors have the same key: their rows and their priors."""
+    keys = {id(prior): key(prior) for prior in priors if prior is not None}  # hashing them takes long
+    groups: dict[Hashable, tuple[list[int], list[Prior]]] = {}
+    by_prior = {number: groups.setdefault(each, ([], [])) for number, each in keys.items()}
+    for row, prior in enumerate(priors):
+        if prior is not None:
+            rows, members = by_prior[id(prior)]
+            rows.append(row)
+            members.append(prior)
+    return list(groups.values())
+
+
+def with_algorithms(points: Array, values: Array, priors: Sequence[Prior | None]) -> list[Prior | None]:
+    """Give priors of MPI operations the columns of other algorithms where times are explained much better by them.
+
+    An MPI switches between algorithms by ranks and bytes. Coefficients are never negative, so that points on both sides
+    of a switch take from each algorithm what they need. What is returned has no further columns to choose from, so that
+    it is not looked at again.
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter), distinct rows.
+    values
+        Shape (call path, point): times; NaN where nothing was measured.
+    priors
+        One for each call path; None for those without.
+    """
+    out = list(priors)
+    several = [prior if prior is not None and prior.others else None for prior in priors]
+    for rows, members in alike(several, lambda prior: (prior.widened.functions, len(prior.columns))):
+        wide = members[0].widened.design(points)
+        pays = others_pay(wide[:, : len(members[0].columns)], wide, values[rows])
+        for row, prior, better in zip(rows, members, pays.tolist(), strict=True):
+            out[row] = prior.widened if better else replace(prior, others=())
+    return out
+
+
+def others_pay(usual: Array, wide: Array, values: Array) -> Mask:
+    """Return shape (call path,): whether a design with more columns explains values (call path, point) much better."""
+    points = np.isfinite(values).sum(axis=1)
+    enough = points > wide.shape[1] + 1  # with fewer, the correction for few points has no value
+    out = np.zeros(len(values), dtype=np.bool_)
+    if enough.any():
+        some = values[enough]
+        out[enough] = _criterion(usual, some) - _criterion(wide, some) > GAIN
+    return out
+
+
+def _criterion(design: Array, values: Array) -> Array:
+    """Return the Bayesian information criterion for few points, of noise that is a share of the prediction (gamma)."""
+    fitted = regress(design, values, nonnegative=True, outliers=OUTLIERS)
+    points = np.isfinite(values).sum(axis=1)
+    deviance = 2 * np.nanmean(fitted.deviance(design, values), axis=1) + MATTERS**2
+    used = (fitted.coefficients > 0).sum(axis=1)
+    few = points / (points - design.shape[1] - 1)  # the correction of Hurvich and Tsai (1989)
+    return np.asarray(points * np.log(deviance) + np.log(points) * few * used)
+
+
 class Verdict(StrEnum):
-    """What the test says."""
+    """What the test for waiting says."""
 
     NONE = "none"  # effort and noise explain the times
     WAITING = "waiting"  # a part grows with the processes, and effort does not have it
@@ -53,8 +118,6 @@ class Waiting:
         Add up to the model of time; the second is zero without a finding.
     term
         What the second part grows with, likeliest; None without a finding.
-    noise
-        Standard deviation of a measurement around the model, as a share of the value.
     share
         Of the waiting part in the model at the largest point.
     """
@@ -64,7 +127,6 @@ class Waiting:
     effort_part: ModelFunction
     waiting_part: ModelFunction
     term: Term | None = None
-    noise: float = float("nan")
     share: float = 0.0
 
 
@@ -110,140 +172,117 @@ def diagnose(
     tuple
         None for call paths without a prior or without values, and for those that cannot wait.
     """
-    out: list[Waiting | None] = []
+    out: list[Waiting | None] = [None] * len(priors)
     for row, prior in enumerate(priors):
         present = np.isfinite(values[row])
-        if prior is None or not present.any() or not (can_wait is None or can_wait[row]):
-            out.append(None)
-            continue
-        own = None if noise is None else PointNoise(noise.deviation[[row]][:, present], noise.degrees[[row]])
-        out.append(_diagnosed(points[present], values[[row]][:, present], prior, processes, companions, own, seed))
+        if prior is not None and present.any() and (can_wait is None or can_wait[row]):
+            own = None if noise is None else PointNoise(noise.deviation[[row]][:, present], noise.degrees[[row]])
+            out[row] = _Times(points[present], values[[row]][:, present], prior, processes, own).tested(
+                companions, seed
+            )
     return tuple(out)
 
 
-def _diagnosed(
-    points: Array,
-    values: Array,
-    prior: Prior,
-    processes: int | None,
-    companions: Sequence[Term],
-    noise: PointNoise | None,
-    seed: int,
-) -> Waiting:
-    """Test one call path, values of shape (1, point)."""
-    design = prior.design(points)
-    worth = np.ones(values.shape) if noise is None else noise.worth
-    base = regress(design, values, nonnegative=True, worth=worth)
-    effort = prior.function(base.coefficients[0])
-    nothing = Waiting(Verdict.NONE, float("nan"), effort, ModelFunction(0.0), noise=float(base.noise[0]))
-    terms = _candidates(points, design, prior, processes, companions)
-    degrees = len(points) - span(design).shape[1]
-    known = 0.0 if noise is None else float(noise.degrees[0])
-    if not terms or degrees < (1 if known >= FEW else FEW):
-        return nothing if degrees >= FEW else replace(nothing, verdict=Verdict.UNKNOWN)
-    columns = np.stack([waited(term, processes).evaluate(points) for term in terms], axis=1)
-    random = np.random.default_rng(seed)
-    drawn = random.normal(size=(DRAWS, len(points)))
-    gains, along = _gains(design, columns, base.weights[0], base.weights[0] * values[0])
-    chance, far = _gains(design, columns, base.weights[0], drawn)
-    if noise is not None and known >= FEW:
-        unsure = np.sqrt(known / random.chisquare(known, DRAWS))
-        found, by_chance = along[0].max(), noise.deviation.min() * unsure * np.abs(far).max(axis=1)
-    else:
-        found, by_chance = (gains[0] * (along[0] > 0)).max(), chance.max(axis=1)
-    p_value = float((1 + (by_chance >= found).sum()) / (1 + DRAWS))
-    if p_value > LEVEL:
-        return replace(nothing, p_value=p_value)
-    return _named(points, values, prior, terms, p_value, processes, worth)
+@dataclass(frozen=True, eq=False)
+class _Times:
+    """Times of one call path, shape (1, point), at points (point, parameter); with their noise where it is known."""
+
+    points: Array
+    values: Array
+    prior: Prior
+    processes: int | None
+    noise: PointNoise | None
+
+    @cached_property
+    def design(self) -> Array:
+        """Of the prior, shape (point, column)."""
+        return self.prior.design(self.points)
+
+    @cached_property
+    def worth(self) -> Array:
+        """Weights of the points, shape (1, point)."""
+        return np.ones(self.values.shape) if self.noise is None else self.noise.worth
+
+    def tested(self, companions: Sequence[Term], seed: int) -> Waiting:
+        """Return the verdict."""
+        base = regress(self.design, self.values, nonnegative=True, worth=self.worth)
+        effort = self.prior.function(base.coefficients[0])
+        nothing = Waiting(Verdict.NONE, float("nan"), effort, ModelFunction(0.0))
+        terms = self.candidates(companions)
+        degrees = len(self.points) - span(self.design).shape[1]
+        known = 0.0 if self.noise is None else float(self.noise.degrees[0])
+        if not terms or degrees < (1 if known >= FEW else FEW):
+            return nothing if degrees >= FEW else replace(nothing, verdict=Verdict.UNKNOWN)
+        random, weights = np.random.default_rng(seed), base.weights[0]
+        columns = np.stack([waited(term, self.processes).evaluate(self.points) for term in terms], axis=1)
+        along, total = self.along(columns, weights, weights * self.values[0])
+        far, of_noise = self.along(columns, weights, random.normal(size=(DRAWS, len(self.points))))
+        if self.noise is not None and known >= FEW:
+            unsure = np.sqrt(known / random.chisquare(known, DRAWS))
+            found, by_chance = along[0].max(), self.noise.deviation.min() * unsure * np.abs(far).max(axis=1)
+        else:  # shares of the squares
+            found, by_chance = (along[0] ** 2 / total[0] * (along[0] > 0)).max(), (far**2 / of_noise).max(axis=1)
+        p_value = float((1 + (by_chance >= found).sum()) / (1 + DRAWS))
+        return self.named(terms, p_value) if p_value <= LEVEL else replace(nothing, p_value=p_value)
+
+    def candidates(self, companions: Sequence[Term]) -> list[Term]:
+        """List terms that the prior does not hold, whose values are defined and differ.
+
+        One number of ranks above 1 shows no growth with the ranks: the weakest is assumed, that of a tree, which waits
+        for work as it is divided among the ranks.
+        """
+        processes = self.processes
+        if processes is None:
+            return []
+        several = ranks_above_one(self.points, processes) > 1
+        others = set[Term]()
+        for term in (*(term for function in self.prior.functions for term in function.terms), *companions):
+            kept = [f for f in term.factors if (f.parameter != processes) != f.basis.falls]
+            kept = [f for f in kept if f.parameter != processes or not several]
+            others |= {Term(tuple(kept))} if kept else set()
+        work = [None, *sorted(others, key=lambda term: term.growth_order)]
+        growths = [power(processes, *each).terms[0] for each in (WAITING if several else WAITING[:1])]
+        terms = dict.fromkeys(product(term, growth) for growth in growths for term in work)
+        lowest, basis = self.points.min(axis=0), span(self.design)
+        chosen: list[Term] = []
+        for term in terms:
+            if term is None or not all(f.basis.is_defined(lowest[f.parameter]) for f in term.factors):
+                continue
+            column = waited(term, processes).evaluate(self.points)
+            length = np.linalg.norm(column)
+            if length and np.linalg.norm(orthogonal_part(column, basis)) > SINGULAR * length:
+                chosen.append(term)
+        return chosen
+
+    def along(self, columns: Array, weights: Array, targets: Array) -> tuple[Array, Array]:
+        """Return how far weighted targets go along columns (point, column), beyond the prior, and their squares.
+
+        Shapes (target, column), the sign of the coefficient with its size, and (target, 1).
+        """
+        basis = span(self.design * weights[:, None])
+        extra = unit_columns(orthogonal_part(columns * weights[:, None], basis))[0]
+        rest = orthogonal_part(np.atleast_2d(targets).T, basis).T
+        return rest @ extra, np.maximum((rest**2).sum(axis=1, keepdims=True), np.finfo(float).tiny)
+
+    def named(self, terms: Sequence[Term], p_value: float) -> Waiting:
+        """Fit prior and waiting together, by the likeliest term."""
+        fits: list[tuple[float, Fitted, Term]] = []
+        for term in terms:
+            design = np.column_stack([self.design, waited(term, self.processes).evaluate(self.points)])
+            fitted = regress(design, self.values, nonnegative=True, worth=self.worth)
+            fits.append((float((self.worth**2 * fitted.deviance(design, self.values)).sum()), fitted, term))
+        _, fitted, term = min(fits, key=lambda fit: fit[0])
+        effort = self.prior.function(fitted.coefficients[0, :-1])
+        waiting = scaled(waited(term, self.processes), float(fitted.coefficients[0, -1]))
+        largest = self.points.max(axis=0)
+        total = float(added((effort, waiting)).evaluate(largest))
+        share = float(waiting.evaluate(largest)) / total if total > 0 else float("nan")
+        return Waiting(Verdict.WAITING, p_value, effort, waiting, term, share)
 
 
 def ranks_above_one(points: Array, processes: int) -> int:
     """Return how many numbers of ranks above 1 the points have: growth with the ranks shows from two on."""
     return int((np.unique(points[:, processes]) > 1).sum())
-
-
-def _candidates(
-    points: Array, design: Array, prior: Prior, processes: int | None, companions: Sequence[Term]
-) -> list[Term]:
-    """List terms that the prior does not hold, whose values are defined and differ.
-
-    One number of ranks above 1 shows no growth with the ranks: the weakest is assumed, that of a tree, which waits for
-    work as it is divided among the ranks.
-    """
-    several = processes is None or ranks_above_one(points, processes) > 1
-    others = {
-        Term(kept)
-        for term in (*(t for column in prior.columns for t in column.function.terms), *companions)
-        if (
-            kept := tuple(
-                f
-                for f in term.factors
-                if (f.parameter != processes and not f.basis.falls)
-                or (not several and f.parameter == processes and f.basis.falls)
-            )
-        )
-    }
-    work: list[Term | None] = [None, *sorted(others, key=lambda term: term.growth_order)]
-    terms: list[Term] = []
-    if processes is not None:
-        for power, log in WAITING if several else WAITING[:1]:
-            growth = Term((Factor(processes, PowerLog(power, log)),))
-            joint = (growth if term is None else product(term, growth) for term in work)
-            terms += [term for term in joint if term is not None]
-    lowest = points.min(axis=0)
-    basis = span(design)
-    chosen: list[Term] = []
-    for term in dict.fromkeys(terms):
-        if not all(f.basis.is_defined(lowest[f.parameter]) for f in term.factors):
-            continue
-        column = waited(term, processes).evaluate(points)
-        length = np.linalg.norm(column)
-        if length and np.linalg.norm(orthogonal_part(column, basis)) > SINGULAR * length:
-            chosen.append(term)
-    return chosen
-
-
-def _gains(design: Array, columns: Array, weights: Array, targets: Array) -> tuple[Array, Array]:
-    """Return how much each column explains of what the design leaves of the weighted targets.
-
-    Returns
-    -------
-    gain, along
-        Shape (target, column): share of the squares, and the sign of the coefficient with its size.
-    """
-    basis = span(design * weights[:, None])
-    extra = unit_columns(orthogonal_part(columns * weights[:, None], basis))[0]
-    rest = orthogonal_part(np.atleast_2d(targets).T, basis).T
-    along = rest @ extra
-    total = np.maximum((rest**2).sum(axis=1, keepdims=True), np.finfo(float).tiny)
-    return along**2 / total, along
-
-
-def _named(
-    points: Array,
-    values: Array,
-    prior: Prior,
-    terms: Sequence[Term],
-    p_value: float,
-    processes: int | None,
-    worth: Array,
-) -> Waiting:
-    """Fit prior and waiting together, by the likeliest term."""
-    fits: list[tuple[float, Fitted, Term]] = []
-    for term in terms:
-        design = np.column_stack([prior.design(points), waited(term, processes).evaluate(points)])
-        fitted = regress(design, values, nonnegative=True, worth=worth)
-        # deviance of noise that is a share of the prediction (gamma)
-        predicted = np.maximum(fitted.coefficients[0] @ design.T, np.finfo(float).tiny)
-        ratio = np.maximum(values[0] / predicted, 1e-12)
-        fits.append((float((worth[0] ** 2 * (ratio - 1 - np.log(ratio))).sum()), fitted, term))
-    _, fitted, term = min(fits, key=lambda fit: fit[0])
-    effort = prior.function(fitted.coefficients[0, :-1])
-    waiting = scaled(waited(term, processes), float(fitted.coefficients[0, -1]))
-    largest = points.max(axis=0)
-    total = float(added((effort, waiting)).evaluate(largest))
-    share = float(waiting.evaluate(largest)) / total if total > 0 else float("nan")
-    return Waiting(Verdict.WAITING, p_value, effort, waiting, term, float(fitted.noise[0]), share)
 
 
 def waited(term: Term, processes: int | None) -> ModelFunction:
@@ -252,19 +291,11 @@ def waited(term: Term, processes: int | None) -> ModelFunction:
     What falls with the processes is work that is divided among them.
     """
     leads = [factor.basis for factor in term.factors if factor.parameter == processes]
-    if any(basis.falls for basis in leads):
-        leads = []
-    alone = 1.0
+    alone = 0.0 if any(basis.falls for basis in leads) or not leads else 1.0
     for basis in leads:
         alone *= float(basis.evaluate(np.ones(1))[0]) if basis.is_defined(1.0) else 0.0
-    if not leads or not alone:
-        return ModelFunction(0.0, (1.0,), (term,))
     rest = Term(tuple(factor for factor in term.factors if factor.parameter != processes))
-    return added((ModelFunction(0.0, (1.0,), (term,)), _times(-alone, rest)))
-
-
-def _times(coefficient: float, term: Term) -> ModelFunction:
-    return ModelFunction(0.0, (coefficient,), (term,)) if term.factors else ModelFunction(coefficient)
+    return summed([(1.0, term), (-alone, rest if rest.factors else None)])
 
 
 def with_waiting(prior: Prior, term: Term, processes: int | None) -> Prior:

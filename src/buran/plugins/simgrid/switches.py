@@ -12,10 +12,10 @@ from typing import Any
 
 import yaml
 
+from buran.modeling.exact.algebra import added, multiplied, scaled, single
 from buran.modeling.pmnf.powers import PowerLog
 from buran.modeling.pmnf.terms import Cases, Factor, ModelFunction, Term
 from buran.modeling.pmnf.text import format_function
-from buran.modeling.exact.algebra import added, multiplied, scaled, single
 
 _TABLE = Path(__file__).with_name("thresholds.yaml")
 _PER_RANK = frozenset({"MPI_Allgather", "MPI_Gather", "MPI_Scatter", "MPI_Alltoall"})  # B has a block for each rank

@@ -10,9 +10,9 @@ from typing import Any
 
 from buran.errors import UsageError
 from buran.files import write_json, write_text
+from buran.modeling.exact.algebra import added, multiplied, power
 from buran.modeling.pmnf.terms import Factor, ModelFunction, Term
 from buran.modeling.pmnf.text import format_function, growth_class
-from buran.modeling.exact.algebra import added, multiplied, power
 from buran.modeling.priors.communication import operation_of
 from buran.modeling.priors.prior import Prior, communication_prior
 from buran_studies.generator.spec import MOST_ROUNDS, SPREADING, Kernel, Spec, communicator

@@ -12,10 +12,10 @@ import numpy as np
 
 from buran import assets
 from buran.campaign.plan import Mode
+from buran.modeling.exact.algebra import added, multiplied, power, scaled
 from buran.modeling.pmnf.powers import PowerLog
 from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term
 from buran.modeling.pmnf.text import format_function
-from buran.modeling.exact.algebra import added, multiplied, power, scaled
 from buran.modeling.priors.communication import operation_of
 from buran.modeling.priors.paths import Source
 from buran.modeling.priors.prior import Prior, communication_prior
