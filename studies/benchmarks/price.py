@@ -28,7 +28,7 @@ from buran.campaign.plan import Mode
 from buran.files import not_synced
 from buran.modeling.pmnf.model import predict_models, prediction_interval
 from buran.modeling.pmnf.model_set import read_models
-from buran.modeling.priors.tables import Source
+from buran.modeling.priors.paths import Source
 from buran.profiles.experiment.table import Experiment
 from buran.workflow.history import History
 from buran.workflow.model import gather, path_models

@@ -17,22 +17,21 @@ in the paper                                                    here
 
 Where ours differs: coefficients are not negative, outliers pull less and call paths share what they tell
 (`model.prior_fit: published` switches that off); each point weighs by its prediction, as noise is a share of the time;
-waiting (`waiting`), algorithms that change with ranks or bytes (`resilient.with_algorithms`) and what plug-ins know of
-costs (`prior.Account`) are additions.
+waiting (`waiting.diagnose`), algorithms that change with ranks or bytes (`waiting.with_algorithms`) and what plug-ins
+know of costs (`prior.Account`) are additions.
 """
 
 from buran.modeling.exact.effort import Effort, effort_of
-from buran.modeling.priors.paths import PathCounts, Source, priors_of
+from buran.modeling.priors.paths import PathModel, Source, priors_of
 from buran.modeling.priors.prior import Column, Prior, communication_prior, computation_prior
 from buran.modeling.priors.resilient import FitOptions, Resilient, fit_priors, predictions
-from buran.modeling.priors.tables import PathModel, models_from_priors
+from buran.modeling.priors.tables import models_from_priors
 from buran.modeling.priors.waiting import Verdict, Waiting, diagnose
 
 __all__ = [
     "Column",
     "Effort",
     "FitOptions",
-    "PathCounts",
     "PathModel",
     "Prior",
     "Resilient",

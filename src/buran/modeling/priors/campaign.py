@@ -16,7 +16,7 @@ from buran.modeling.pmnf.model import Model, predict_models, prediction_interval
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.pmnf.terms import Array, ModelFunction
 from buran.modeling.pmnf.text import format_function, format_largest
-from buran.modeling.priors.tables import PathModel
+from buran.modeling.priors.paths import PathModel
 from buran.modeling.priors.waiting import Verdict, Waiting
 
 OTHERS_FOLLOW = (
@@ -42,7 +42,7 @@ class PathPrior:
     Attributes
     ----------
     source
-        As of `buran.modeling.priors.tables.Source`.
+        As of `buran.modeling.priors.paths.Source`.
     prior, resilient, times_alone
         The prior, the model with it and the one without, as text; empty where there is none.
     waiting, waiting_share

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import partial
 from types import MappingProxyType
 
 import numpy as np
@@ -15,12 +14,15 @@ from buran.modeling.exact.effort import OPEN, Effort, Steadiness, bytes_of, effo
 from buran.modeling.numerics.tuning import MATTERS
 from buran.modeling.pmnf.candidates import Ids, Mask
 from buran.modeling.pmnf.derived import DerivedValue, variables_of
+from buran.modeling.pmnf.model import Model
 from buran.modeling.pmnf.repetitions import over_repetitions
 from buran.modeling.pmnf.space import Spaces, full_spaces
 from buran.modeling.pmnf.terms import Array, ModelFunction
-from buran.modeling.priors.communication import POLLS, Operation, operation_of
-from buran.modeling.priors.prior import ALONE, KnownMpi, Prior, communication_prior, computation_prior
+from buran.modeling.priors.communication import POLLS, operation_of
+from buran.modeling.priors.prior import KnownMpi, Prior, communication_prior, computation_prior
+from buran.modeling.priors.resilient import Resilient
 from buran.modeling.priors.steps import Repeats, repeats, that_repeat
+from buran.modeling.priors.waiting import Waiting
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.metrics import MINOR_FAULTS, WORKING_THREADS, metric_of, stands_for
 from buran.profiles.profile import CallTree, Region
@@ -45,19 +47,33 @@ class Source(StrEnum):
 
 
 @dataclass(frozen=True)
-class PathCounts:
-    """What counts show of one call path, before any time.
+class PathModel:
+    """What counts show of one call path, and the models of its time.
 
     Attributes
     ----------
-    source, notes, effort, settled, repeats
-        See `buran.modeling.priors.tables.PathModel`.
+    source
+        What its prior is from.
+    notes
+        Why there is no prior, or what to know of it; sentences.
     prior
         None where the model is made of times alone.
+    effort
+        Effort model of a computation, bytes of a communication; None if not known.
+    settled
+        Whether counting at more points would tell nothing more of it.
     proven
         Whether its effort gives all counts, but for a hundredth.
     can_wait
         Whether it can wait for others: MPI, locks and barriers of threads, and what polls.
+    repeats
+        For each parameter that may only repeat work what counts say of that.
+    resilient
+        None without a prior, and before times are seen, as those below.
+    waiting
+        What time has beyond the prior.
+    whole
+        Effort part and waiting part together, where waiting was found; else the noise-resilient model.
     """
 
     source: Source
@@ -68,8 +84,21 @@ class PathCounts:
     proven: bool = False
     can_wait: bool = False
     repeats: Mapping[str, Repeats] = field(default_factory=dict)
+    resilient: Resilient | None = None
+    waiting: Waiting | None = None
+    whole: Resilient | None = None
 
-    def left_to_times(self, why: str) -> PathCounts:
+    @property
+    def final(self) -> Model | None:
+        """The model of `whole`."""
+        return None if self.whole is None else self.whole.model
+
+    @classmethod
+    def of_times_alone(cls, why: str, settled: bool = True) -> PathModel:
+        """Return that of a call path without a prior."""
+        return cls(Source.TIMES, (f"{why}: {TIMES_ALONE}",), settled=settled)
+
+    def left_to_times(self, why: str) -> PathModel:
         """Return it without a prior."""
         return replace(self, prior=None, source=Source.TIMES, notes=(*self.notes, f"{why}: {TIMES_ALONE}"))
 
@@ -88,7 +117,7 @@ def priors_of(
     processes: str | None = None,
     steps: Mapping[str, float] | None = None,
     derived: Mapping[str, str] = MappingProxyType({}),
-) -> tuple[PathCounts, ...]:
+) -> tuple[PathModel, ...]:
     """Derive the priors of call paths from counts.
 
     Parameters
@@ -109,17 +138,24 @@ def priors_of(
         Values that the program derives from its parameters: expressions by name.
     """
     counts = _Counts.of(counted, tree, processes, derived)
-    paths = _priors(tree, counts, points, mpi)
-    return tuple(_of_repeated_work(paths, counts, steps) if steps else paths)
+    regions = [tree.regions[region] for region in tree.region.tolist()]
+    is_mpi = np.array([region.paradigm == "mpi" for region in regions], dtype=bool)
+    computing, communicating = np.flatnonzero(~is_mpi), np.flatnonzero(is_mpi)
+    names = [regions[row].name for row in communicating.tolist()]
+    by_row = dict(zip(computing.tolist(), _computation(computing, counts), strict=True))
+    by_row |= zip(communicating.tolist(), _communication(names, communicating, counts, points, mpi), strict=True)
+    waiting = _can_wait(tree, counts.polled).tolist()
+    paths = [replace(by_row[row], can_wait=waits) for row, waits in enumerate(waiting)]
+    return tuple(_of_repeated_work(paths, counts, steps or {}))
 
 
-def _of_repeated_work(paths: Sequence[PathCounts], counts: _Counts, steps: Mapping[str, float]) -> list[PathCounts]:
+def _of_repeated_work(paths: list[PathModel], counts: _Counts, steps: Mapping[str, float]) -> list[PathModel]:
     """Return priors that know along which parameters their work repeats."""
     exact = [counts.values[metric] for metric in that_repeat(counts.values)]
-    if not exact:
-        return list(paths)
+    if not exact or not steps:
+        return paths
     columns = {name: counts.wide.parameters.index(name) for name in steps}
-    verdicts = [repeats(counts.points, exact, columns[name], full) for name, full in steps.items()]
+    verdicts = [repeats(counts.wide.points, exact, columns[name], full) for name, full in steps.items()]
     out = []
     for path, row in zip(paths, zip(*verdicts, strict=True), strict=True):
         said = dict(zip(steps, row, strict=True))
@@ -159,7 +195,6 @@ class _Counts:
 
     wide: Experiment
     target: Ids
-    points: Array
     values: dict[str, Array]
     counted_itself: Mask
     polled: Mask
@@ -189,7 +224,7 @@ class _Counts:
         spaces = full_spaces(counted.parameters, processes)
         ranks = None if processes is None else counted.parameters.index(processes)
         variables = variables_of(derived, counted.parameters, counted.points)
-        return cls(counted, target, counted.points, values, counted_itself, polled, spaces, ranks, variables)
+        return cls(counted, target, values, counted_itself, polled, spaces, ranks, variables)
 
     @property
     def repeated(self) -> bool:
@@ -202,7 +237,9 @@ class _Counts:
 
     def _effort(self, metric: str, counts: Array) -> Effort:
         exact = metric_of(metric).role == "exact"
-        return effort_of(self.points, counts, metric=metric, exact=exact, space=self.spaces, variables=self.variables)
+        return effort_of(
+            self.wide.points, counts, metric=metric, exact=exact, space=self.spaces, variables=self.variables
+        )
 
     def absorbed(self, metric: str, rows: Ids) -> dict[int, Mapping[str, ModelFunction]]:
         """Return, for call paths that take up others, the efforts that theirs is the sum of, by name.
@@ -233,23 +270,8 @@ def _polled(counted: CallTree, target: Ids, count: int) -> Mask:
     return np.bincount(parents[parents >= 0], minlength=count) > 0
 
 
-def _without(why: str, settled: bool = True) -> PathCounts:
-    return PathCounts(Source.TIMES, (f"{why}: {TIMES_ALONE}",), settled=settled)
-
-
-def _priors(tree: CallTree, counts: _Counts, points: Array, mpi: KnownMpi | None) -> list[PathCounts]:
-    regions = [tree.regions[region] for region in tree.region.tolist()]
-    is_mpi = np.array([region.paradigm == "mpi" for region in regions], dtype=bool)
-    computing, communicating = np.flatnonzero(~is_mpi), np.flatnonzero(is_mpi)
-    names = [regions[row].name for row in communicating.tolist()]
-    by_row = dict(zip(computing.tolist(), _computation(computing, counts), strict=True))
-    by_row |= zip(communicating.tolist(), _communication(names, communicating, counts, points, mpi), strict=True)
-    waiting = _can_wait(tree, counts.polled).tolist()
-    return [replace(by_row[row], can_wait=waits) for row, waits in enumerate(waiting)]
-
-
 def waiting_rows(timed: CallTree, counted: CallTree | None) -> Mask:
-    """Return shape (timed call path,): whether it can wait for others, as `PathCounts.can_wait`."""
+    """Return shape (timed call path,): whether it can wait for others, as `PathModel.can_wait`."""
     count = len(timed)
     polled = np.zeros(count, bool) if counted is None else _polled(counted, project(counted, timed)[0], count)
     return _can_wait(timed, polled)
@@ -267,74 +289,66 @@ def waits(region: Region) -> bool:
     return region.paradigm == "mpi" or threads or name in _LOCKS
 
 
-def _computation(rows: Ids, counts: _Counts) -> list[PathCounts]:
+def _computation(rows: Ids, counts: _Counts) -> list[PathModel]:
     metric = next(iter(stands_for("computation", counts.values)), None)
     if metric is None:
-        return [PathCounts(Source.TIMES, ("no effort was counted: the model is made of times alone",))] * len(rows)
-    effort = counts.model(metric, rows)
+        return [PathModel.of_times_alone("no effort was counted")] * len(rows)
     absorbed = counts.absorbed(metric, rows)
-    effort = with_sums(
-        effort,
-        {index: absorbed[row] for index, row in enumerate(rows.tolist()) if row in absorbed},
-        counts.points,
-        counts.values[metric][rows],
-    )
-    return [_one_computation(effort, index, counts, row, metric) for index, row in enumerate(rows.tolist())]
+    parts = {index: absorbed[row] for index, row in enumerate(rows.tolist()) if row in absorbed}
+    effort = with_sums(counts.model(metric, rows), parts, counts.wide.points, counts.values[metric][rows])
+    return [_one_computation(effort, index, counts, row) for index, row in enumerate(rows.tolist())]
 
 
-def _one_computation(effort: Effort, index: int, counts: _Counts, row: int, metric: str) -> PathCounts:
-    name = metric.replace("_", " ")
-    function, steadiness = effort.functions[index], effort.steadiness[index]
-    settled = steadiness not in OPEN
-    unchecked = counts.polled[row] and not counts.repeated
-    why = None
-    if not counts.counted_itself[row] or steadiness is Steadiness.MISSING:
-        why = f"its {name} were not counted"
-    elif steadiness is Steadiness.UNSTEADY:
-        why = f"its {name} differ between runs, as those of busy waiting do"
-    elif steadiness is Steadiness.UNEXPLAINED:
-        why = f"its {name} {_unexplained(counts)}"
-    elif unchecked:
-        why = f"it polls, and one run of each point does not show whether its {name} depend on that"
-    elif function is None or function.is_zero:
-        why = f"it executes no {name}"
-    if steadiness is Steadiness.UNEXPLAINED and counts.counted_itself[row] and not unchecked:
-        approximate = power_law(counts.points, over_repetitions(counts.values[metric][row][None], "median")[0])
+def _one_computation(effort: Effort, index: int, counts: _Counts, row: int) -> PathModel:
+    name = effort.metric.replace("_", " ")
+    function, steadiness, gap = effort.functions[index], effort.steadiness[index], float(effort.residual[index])
+    settled, counted = steadiness not in OPEN, bool(counts.counted_itself[row])
+    unchecked = bool(counts.polled[row]) and not counts.repeated
+    if steadiness is Steadiness.UNEXPLAINED and counted and not unchecked:
+        measured = over_repetitions(counts.values[effort.metric][row], "median")
+        approximate = power_law(counts.wide.points, measured)
         if approximate is not None:
             note = f"no formula gives its counts: times are extrapolated by a power law of its {name}"
-            prior = computation_prior(approximate, metric, counts.ranks)
-            return PathCounts(Source.COMPUTATION, (note,), prior, settled=settled)
-    if why is not None or function is None:
-        return _without(str(why), settled)
-    notes = () if metric == "basic_blocks" else (f"effort is counted in {name}",)
+            prior = computation_prior(approximate, effort.metric, counts.ranks)
+            return PathModel(Source.COMPUTATION, (note,), prior, settled=settled)
+    why = _first(
+        (not counted or steadiness is Steadiness.MISSING, f"its {name} were not counted"),
+        (steadiness is Steadiness.UNSTEADY, f"its {name} differ between runs, as those of busy waiting do"),
+        (steadiness is Steadiness.UNEXPLAINED, f"its {name} {_unexplained(counts)}"),
+        (unchecked, f"it polls, and one run of each point does not show whether its {name} depend on that"),
+        (function is None or function.is_zero, f"it executes no {name}"),
+    )
+    if why or function is None:
+        return PathModel.of_times_alone(why, settled)
+    notes = () if effort.metric == "basic_blocks" else (f"effort is counted in {name}",)
     if steadiness is Steadiness.DATA_DEPENDENT:
-        share = 100 * float(effort.residual[index])
-        notes = (*notes, f"no formula gives its counts at all points: up to {share:.2g} % off")
-    proven = bool(effort.residual[index] <= MATTERS)
-    prior = computation_prior(function, metric, counts.ranks)
-    return PathCounts(Source.COMPUTATION, notes, prior, function, settled, proven=proven)
+        notes = (*notes, f"no formula gives its counts at all points: up to {100 * gap:.2g} % off")
+    prior = computation_prior(function, effort.metric, counts.ranks)
+    return PathModel(Source.COMPUTATION, notes, prior, function, settled, proven=gap <= MATTERS)
+
+
+def _first(*reasons: tuple[bool, str]) -> str:
+    """Return the first reason that holds; empty without one."""
+    return next((why for holds, why in reasons if holds), "")
 
 
 def _unexplained(counts: _Counts) -> str:
-    return f"differ from point to point, and {len(counts.points)} points do not show how they grow"
+    return f"differ from point to point, and {len(counts.wide.points)} points do not show how they grow"
 
 
 def _communication(
     names: Sequence[str], rows: Ids, counts: _Counts, points: Array, mpi: KnownMpi | None
-) -> list[PathCounts]:
+) -> list[PathModel]:
     metrics = ("visits", "bytes_sent", "bytes_received")
-    if not len(rows):
-        return []
-    if any(name not in counts.values for name in metrics):
-        return [_without("visits and bytes were not recorded")] * len(rows)
+    if not len(rows) or any(name not in counts.values for name in metrics):
+        return [PathModel.of_times_alone("visits and bytes were not recorded")] * len(rows)
     visits = counts.model("visits", rows)
     sizes, size_notes = _communicators(counts, rows)
-    calls = counts.values["visits"][rows]
     sent, received = (
         bytes_of(
-            counts.points,
+            counts.wide.points,
             counts.values[name][rows],
-            calls,
+            counts.values["visits"][rows],
             visits.functions,
             sizes,
             metric=name,
@@ -343,56 +357,45 @@ def _communication(
         )
         for name in metrics[1:]
     )
-    out: list[PathCounts] = []
+    out: list[PathModel] = []
     for index, (name, row) in enumerate(zip(names, rows.tolist(), strict=True)):
         operation = operation_of(name)
-        steadiness = [effort.steadiness[index] for effort in (visits, sent, received)]
-        why = None
-        if name.removesuffix("_c") in POLLS:
-            why = f"{name} polls: how often it is called depends on how long something takes"
-        elif operation is None:
-            why = f"there is no cost model of {name}"
-        elif not counts.counted_itself[row] or Steadiness.MISSING in steadiness:
-            why = "its bytes were not recorded"
-        elif Steadiness.UNSTEADY in steadiness:
-            why = "its calls or bytes differ between runs"
-        elif Steadiness.UNEXPLAINED in steadiness:
-            why = f"its calls or bytes {_unexplained(counts)}"
-        settled = not set(OPEN) & set(steadiness)
-        if why is not None or operation is None:
-            out.append(_without(str(why), operation is None or settled))
+        steadiness = {effort.steadiness[index] for effort in (visits, sent, received)}
+        settled = not steadiness & set(OPEN)
+        why = _first(
+            (
+                name.removesuffix("_c") in POLLS,
+                f"{name} polls: how often it is called depends on how long something takes",
+            ),
+            (operation is None, f"there is no cost model of {name}"),
+            (
+                not counts.counted_itself[row] or Steadiness.MISSING in steadiness,
+                "its bytes were not recorded",
+            ),
+            (Steadiness.UNSTEADY in steadiness, "its calls or bytes differ between runs"),
+            (Steadiness.UNEXPLAINED in steadiness, f"its calls or bytes {_unexplained(counts)}"),
+        )
+        if why or operation is None:
+            out.append(PathModel.of_times_alone(why, operation is None or settled))
             continue
-        functions = [effort.functions[index] or _NONE for effort in (visits, sent, received)]
-        make = partial(communication_prior, mpi=mpi, parameters=counts.wide.parameters)
-        prior = _one_operation(make, operation, name, functions, sizes[index], size_notes[index], points)
-        out.append(replace(prior, settled=settled))
+        calls, outwards, inwards = (effort.functions[index] or _NONE for effort in (visits, sent, received))
+        try:
+            prior = communication_prior(
+                operation,
+                name=name,
+                visits=calls,
+                size=sizes[index],
+                sent=outwards,
+                received=inwards,
+                mpi=mpi,
+                parameters=counts.wide.parameters,
+            ).that_matters_at(points)
+        except UsageError as error:
+            out.append(PathModel.of_times_alone(size_notes[index] or error.what, settled))
+            continue
+        volume = inwards if outwards == _NONE else outwards
+        out.append(PathModel(Source.COMMUNICATION, prior.notes, prior, volume, settled))
     return out
-
-
-def _one_operation(
-    make: Callable[..., Prior],
-    operation: Operation,
-    name: str,
-    functions: Sequence[ModelFunction],
-    size: ModelFunction | None,
-    size_note: str,
-    points: Array,
-) -> PathCounts:
-    visits, sent, received = functions
-    try:
-        prior = make(operation, name=name, visits=visits, size=size, sent=sent, received=received)
-    except UsageError as error:
-        return _without(size_note or error.what)
-    columns, others = (
-        tuple(column for column in some if np.abs(column.function.evaluate(points)).max(initial=0.0) > 0)
-        for some in (prior.columns, prior.others)
-    )
-    notes = prior.notes
-    if len(columns) < len(prior.columns) and ALONE not in notes:
-        notes = (*notes, ALONE)
-    volume = received if sent == _NONE else sent
-    prior = replace(prior, columns=columns, others=others, notes=notes)
-    return PathCounts(Source.COMMUNICATION, notes, prior, volume)
 
 
 def _communicators(counts: _Counts, rows: Ids) -> tuple[list[ModelFunction | None], list[str]]:
@@ -413,7 +416,7 @@ def _communicators(counts: _Counts, rows: Ids) -> tuple[list[ModelFunction | Non
         elif not np.allclose(mean[index][present], largest[index][present], rtol=1e-9, atol=0):
             notes[index] = "its communicators have different sizes within one run"
         else:
-            effort = effort_of(counts.points[present], mean[index][None, present], metric="communicator size")
+            effort = effort_of(counts.wide.points[present], mean[index][None, present], metric="communicator size")
             sizes[index] = effort.functions[0]
             notes[index] = "the size of its communicator is no single power of the parameters"
     return sizes, notes

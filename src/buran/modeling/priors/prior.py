@@ -136,6 +136,15 @@ class Prior:
         """The prior with the columns of other algorithms."""
         return replace(self, columns=(*self.columns, *self.others), others=())
 
+    def that_matters_at(self, points: Array) -> Prior:
+        """Return it without the columns that are 0 at all points, shape (point, parameter), with one process."""
+        columns, others = (
+            tuple(column for column in some if np.abs(column.function.evaluate(points)).max(initial=0.0) > 0)
+            for some in (self.columns, self.others)
+        )
+        alone = (ALONE,) if len(columns) < len(self.columns) and ALONE not in self.notes else ()
+        return replace(self, columns=columns, others=others, notes=(*self.notes, *alone))
+
     def along(self, parameters: int) -> tuple[Along, ...]:
         """Return how the price of its work depends on each parameter."""
         kinds = {**dict.fromkeys(self.level, Along.LEVEL), **dict.fromkeys(self.repeated, Along.NOTHING)}

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
 
 from buran.errors import UsageError
 from buran.modeling.numerics.tuning import MATTERS
-from buran.modeling.pmnf.model import Model
 from buran.modeling.pmnf.repetitions import PointNoise, Repetition, over_repetitions
-from buran.modeling.pmnf.terms import Array, ModelFunction, Term
-from buran.modeling.priors.paths import TIMES_ALONE, PathCounts, Source, has_effort, priors_of
+from buran.modeling.pmnf.terms import Array, Term
+from buran.modeling.priors.paths import TIMES_ALONE, PathModel, Source, has_effort, priors_of
 from buran.modeling.priors.prior import (
     ONE,
     SLOWEST_S,
@@ -25,52 +24,11 @@ from buran.modeling.priors.prior import (
     price_alone,
     startup_prior,
 )
-from buran.modeling.priors.resilient import FitOptions, Resilient, fit_priors, with_algorithms
-from buran.modeling.priors.steps import Repeats
-from buran.modeling.priors.waiting import Waiting, diagnose, ranks_above_one, with_waiting
+from buran.modeling.priors.resilient import FitOptions, Resilient, fit_priors
+from buran.modeling.priors.waiting import Waiting, diagnose, ranks_above_one, with_algorithms, with_waiting
 from buran.profiles.experiment.table import Aggregate, Experiment
 from buran.profiles.startup import is_startup_or_shutdown
 from buran.wording import counted as in_words
-
-
-@dataclass(frozen=True)
-class PathModel:
-    """The model of one call path.
-
-    Attributes
-    ----------
-    source
-        What its prior is from.
-    notes
-        Why there is no prior, or what to know of it; sentences.
-    resilient
-        None without a prior.
-    waiting
-        What time has beyond the prior; None without a prior.
-    whole
-        Effort part and waiting part together, where waiting was found; else the noise-resilient model. None without a
-        prior.
-    effort
-        Effort model of a computation, bytes of a communication; None if not known.
-    settled
-        Whether counting at more points would tell nothing more of it.
-    repeats
-        For each parameter that may only repeat work what counts say of that.
-    """
-
-    source: Source
-    notes: tuple[str, ...]
-    resilient: Resilient | None = None
-    waiting: Waiting | None = None
-    whole: Resilient | None = None
-    effort: ModelFunction | None = None
-    settled: bool = True
-    repeats: Mapping[str, Repeats] = field(default_factory=dict)
-
-    @property
-    def final(self) -> Model | None:
-        """The model of `whole`."""
-        return None if self.whole is None else self.whole.model
 
 
 def models_from_priors(
@@ -125,12 +83,11 @@ def models_from_priors(
     """
     if metric not in timed.values:
         raise UsageError(f"the measurements have no metric {metric!r}", hint=f"choose from {', '.join(timed.metrics)}")
-    calls = len(timed.tree)
     if counted is None and has_effort(timed):
         counted = timed
     if counted is None or aggregate == "sum":
         why = "no effort was measured" if counted is None else "priors describe the mean rank, not sums over ranks"
-        return (PathModel(Source.TIMES, (f"{why}: {TIMES_ALONE}",)),) * calls
+        return (PathModel.of_times_alone(why),) * len(timed.tree)
     if counted.parameters != timed.parameters:
         raise UsageError(
             "times and counts have different parameters",
@@ -141,28 +98,23 @@ def models_from_priors(
     column = None if processes is None else timed.parameters.index(processes)
     times = _Times(timed.points, values, noise, counted.points, column, options)
     counts = priors_of(timed.tree, counted, timed.points, mpi, processes=processes, steps=steps, derived=derived)
-    paths = _with_accounts(list(counts), times, accounts)
-    paths = [_determined(path, row, times.priced) for path, row in zip(paths, values, strict=True)]
-    paths = [_within_code(path, times.points, row) for path, row in zip(paths, values, strict=True)]
+    starting = is_startup_or_shutdown(timed.tree.names).tolist()
+    paths = times.with_accounts(list(counts), accounts)
+    paths = [times.usable(path, row) for path, row in zip(paths, values, strict=True)]
     paths = _with(paths, with_algorithms(times.points, values, [path.prior for path in paths]))
-    starting = is_startup_or_shutdown(timed.tree.names)
-    startup = replace(times.startup, repeated=tuple(timed.parameters.index(name) for name in steps or ()))
-    paths = _with_startup(paths, counts, times, startup, starting.tolist())
+    repeated = tuple(timed.parameters.index(name) for name in steps or ())
+    paths = times.with_startup(paths, [path.prior is None for path in counts], repeated, starting)
     fitted = times.fit([path.prior for path in paths])
-    waiting = _beyond_priors(times, paths, starting.tolist())
-    wholes = _wholes(times, paths, fitted, waiting)
+    waiting = times.beyond_priors(paths, starting)
+    wider = [
+        with_waiting(path.prior, finding.term, column)
+        if path.prior is not None and finding is not None and finding.term is not None
+        else None
+        for path, finding in zip(paths, waiting, strict=True)
+    ]
     return tuple(
-        PathModel(
-            path.source if fitted[row] is not None else Source.TIMES,
-            path.notes,
-            fitted[row],
-            waiting[row],
-            wholes[row],
-            path.effort,
-            path.settled,
-            path.repeats,
-        )
-        for row, path in enumerate(paths)
+        replace(path, source=path.source if own else Source.TIMES, resilient=own, waiting=found, whole=second or own)
+        for path, own, found, second in zip(paths, fitted, waiting, times.fit(wider), strict=True)
     )
 
 
@@ -195,127 +147,102 @@ class _Times:
         """Fit one prior of each call path."""
         return fit_priors(self.points, self.values, priors, self.options, self.noise, self.counted)
 
-    @property
-    def priced(self) -> bool:
-        """Whether the price of work drifts."""
-        return self.options is None or self.options.price
+    def with_accounts(self, paths: list[PathModel], accounts: Sequence[Account]) -> list[PathModel]:
+        """Return priors with what accounts know; one may be all that is known of a call path."""
+        for account in accounts:
+            for row in np.flatnonzero(account.explains(self.points, self.values)).tolist():
+                path = paths[row]
+                if path.prior is None and not path.can_wait:
+                    notes = tuple(note.removesuffix(f": {TIMES_ALONE}") for note in path.notes)
+                    prior = Prior((Column("constant", ONE),), account.name)
+                    paths[row] = replace(path, prior=prior, source=Source.COMPUTATION, notes=notes)
+        computing = [path.source is Source.COMPUTATION for path in paths]
+        for account in accounts:
+            before = [path.prior for path in paths]
+            paths = _with(paths, account.added_to(before, computing, self.points, self.values))
+            for row, (old, path) in enumerate(zip(before, paths, strict=True)):
+                if account.remark and old is not None and path.prior and len(path.prior.columns) > len(old.columns):
+                    paths[row] = replace(path, notes=(*path.notes, account.remark))
+        return paths
 
-    @property
-    def startup(self) -> Prior:
-        """What start-up takes."""
+    def usable(self, path: PathModel, values: Array) -> PathModel:
+        """Return one cost, or the price alone, where values, shape (point,), are too few for a prior's coefficients.
+
+        Computation that takes longer than its counted effort can, and its memory, is left without a prior. A function
+        that fills large arrays by calls of the C library executes the same few basic blocks for any size: as a prior
+        they would make a constant of a time that grows. Most points must agree.
+        """
+        prior, present = path.prior, np.isfinite(values)
+        if prior is None:
+            return path
+        measured, computes = int(present.sum()), path.source is Source.COMPUTATION
+        if measured <= prior.fitted_count:
+            priced = self.options is None or self.options.price
+            if computes and measured > 2:
+                path = replace(path, prior=one_cost(prior))
+            elif computes and measured and priced and any(column.effort for column in prior.columns):
+                note = (
+                    f"only {in_words(measured, 'point')} {'has' if measured == 1 else 'have'} times: one cost of its "
+                    "counted work was fitted; more points distinguish its parts"
+                )
+                path = replace(path, prior=price_alone(prior), notes=(*path.notes, note))
+            else:
+                why = f"{measured} points do not determine the {prior.fitted_count} coefficients of its prior"
+                return path.left_to_times(why)
+        if not computes or path.effort is None or path.prior is None or not measured:
+            return path
+        # most points take longer than e(x) visits of the slowest code and what memory costs, sum_k c_k e_k(x)
+        known = SLOWEST_S * np.maximum(path.effort.evaluate(self.points[present]), 1.0)
+        for column in (column for column in path.prior.columns if column.cost is not None):
+            known += sum(column.cost or ()) * np.maximum(column.function.evaluate(self.points[present]), 0.0)
+        if np.median(values[present] - known) <= 0:
+            return path
+        why = "its time is spent outside of the code whose effort was counted, in libraries or the system"
+        return replace(path.left_to_times(why), settled=True)
+
+    def with_startup(
+        self, paths: list[PathModel], uncounted: Sequence[bool], repeated: tuple[int, ...], starting: Sequence[bool]
+    ) -> list[PathModel]:
+        """Enter the prior of start-up where it is one, and for what waits, if all points have one number of ranks.
+
+        Times of a single number of ranks tell nothing of their growth with it; what others wait for does.
+        """
         several = self.column is not None and self.points[:, self.column].max() > 1
-        return startup_prior(self.column if several else None)
+        startup = replace(startup_prior(self.column if several else None), repeated=repeated)
+        alone = self.column is not None and ranks_above_one(self.points, self.column) == 1
+        for row, path in enumerate(paths):
+            if starting[row]:
+                paths[row] = replace(path, prior=startup, source=Source.COMMUNICATION, notes=())
+            elif alone and path.can_wait and uncounted[row]:
+                enough = np.isfinite(self.values[row]).sum() > startup.fitted_count
+                paths[row] = replace(path, prior=startup) if enough else path
+        return paths
+
+    def beyond_priors(self, paths: Sequence[PathModel], starting: Sequence[bool]) -> Sequence[Waiting | None]:
+        """Find what times have beyond their priors, but for start-up.
+
+        Where an account has columns of its own, what work beyond its blocks costs is no finding any more.
+        """
+        tested = [
+            None if start or path.prior is None or path.prior.fitted_count < len(path.prior.columns) else path.prior
+            for path, start in zip(paths, starting, strict=True)
+        ]
+        return diagnose(
+            self.points,
+            self.values,
+            tested,
+            self.column,
+            companions=_work(paths, self.points),
+            noise=self.noise,
+            can_wait=[path.can_wait for path in paths],
+        )
 
 
-def _with(paths: Sequence[PathCounts], priors: Sequence[Prior | None]) -> list[PathCounts]:
+def _with(paths: Sequence[PathModel], priors: Sequence[Prior | None]) -> list[PathModel]:
     return [replace(path, prior=prior) for path, prior in zip(paths, priors, strict=True)]
 
 
-def _with_accounts(paths: list[PathCounts], times: _Times, accounts: Sequence[Account]) -> list[PathCounts]:
-    """Return priors with what accounts know; one may be all that is known of a call path."""
-    for account in accounts:
-        for row in np.flatnonzero(account.explains(times.points, times.values)).tolist():
-            path = paths[row]
-            if path.prior is None and not path.can_wait:
-                notes = tuple(note.removesuffix(f": {TIMES_ALONE}") for note in path.notes)
-                prior = Prior((Column("constant", ONE),), account.name)
-                paths[row] = replace(path, prior=prior, source=Source.COMPUTATION, notes=notes)
-    computing = [path.source is Source.COMPUTATION for path in paths]
-    for account in accounts:
-        before = [path.prior for path in paths]
-        paths = _with(paths, account.added_to(before, computing, times.points, times.values))
-        for row, (old, path) in enumerate(zip(before, paths, strict=True)):
-            if account.remark and old is not None and path.prior and len(path.prior.columns) > len(old.columns):
-                paths[row] = replace(path, notes=(*path.notes, account.remark))
-    return paths
-
-
-def _determined(path: PathCounts, values: Array, priced: bool) -> PathCounts:
-    """Return one cost, or the price alone, where values, shape (point,), are too few for a prior's coefficients."""
-    prior, measured = path.prior, int(np.isfinite(values).sum())
-    if prior is None or measured > prior.fitted_count:
-        return path
-    computes = path.source is Source.COMPUTATION
-    if computes and measured > 2:
-        return replace(path, prior=one_cost(prior))
-    if computes and measured and priced and any(column.effort for column in prior.columns):
-        note = (
-            f"only {in_words(measured, 'point')} {'has' if measured == 1 else 'have'} times: one cost of its counted "
-            "work was fitted; more points distinguish its parts"
-        )
-        return replace(path, prior=price_alone(prior), notes=(*path.notes, note))
-    return path.left_to_times(f"{measured} points do not determine the {prior.fitted_count} coefficients of its prior")
-
-
-def _within_code(path: PathCounts, points: Array, values: Array) -> PathCounts:
-    """Return computation without a prior if it takes longer than its counted effort can, and its memory.
-
-    A function that fills large arrays by calls of the C library executes the same few basic blocks for any size: as a
-    prior they would make a constant of a time that grows. Most points must agree.
-    """
-    present = np.isfinite(values)
-    if path.source is not Source.COMPUTATION or path.effort is None or path.prior is None or not present.any():
-        return path
-    # most points take longer than e(x) visits of the slowest code and what memory costs, sum_k c_k e_k(x)
-    known = SLOWEST_S * np.maximum(path.effort.evaluate(points[present]), 1.0)
-    for column in (column for column in path.prior.columns if column.cost is not None):
-        known += sum(column.cost or ()) * np.maximum(column.function.evaluate(points[present]), 0.0)
-    if np.median(values[present] - known) <= 0:
-        return path
-    why = "its time is spent outside of the code whose effort was counted, in libraries or the system"
-    return replace(path.left_to_times(why), settled=True)
-
-
-def _with_startup(
-    paths: list[PathCounts], counts: Sequence[PathCounts], times: _Times, startup: Prior, starting: Sequence[bool]
-) -> list[PathCounts]:
-    """Enter the prior of start-up where it is one, and for what waits, if all points have one number of ranks.
-
-    Times of a single number of ranks tell nothing of their growth with it; what others wait for does.
-    """
-    alone = times.column is not None and ranks_above_one(times.points, times.column) == 1
-    for row, counted in enumerate(counts):
-        enough = np.isfinite(times.values[row]).sum() > startup.fitted_count
-        if starting[row]:
-            paths[row] = replace(paths[row], prior=startup, source=Source.COMMUNICATION, notes=())
-        elif alone and counted.can_wait and counted.prior is None and enough:
-            paths[row] = replace(paths[row], prior=startup)
-    return paths
-
-
-def _beyond_priors(times: _Times, paths: Sequence[PathCounts], starting: Sequence[bool]) -> Sequence[Waiting | None]:
-    """Find what times have beyond their priors, but for start-up.
-
-    Where an account has columns of its own, what work beyond its blocks costs is no finding any more.
-    """
-    tested = [
-        None if start or (path.prior is not None and path.prior.fitted_count < len(path.prior.columns)) else path.prior
-        for path, start in zip(paths, starting, strict=True)
-    ]
-    return diagnose(
-        times.points,
-        times.values,
-        tested,
-        times.column,
-        companions=_work(paths, times.points),
-        noise=times.noise,
-        can_wait=[path.can_wait for path in paths],
-    )
-
-
-def _wholes(
-    times: _Times, paths: Sequence[PathCounts], fitted: Sequence[Resilient | None], waiting: Sequence[Waiting | None]
-) -> list[Resilient | None]:
-    wider = [
-        with_waiting(path.prior, finding.term, times.column)
-        if path.prior is not None and finding is not None and finding.term is not None
-        else None
-        for path, finding in zip(paths, waiting, strict=True)
-    ]
-    return [second or first for first, second in zip(fitted, times.fit(wider), strict=True)]
-
-
-def _work(paths: Sequence[PathCounts], points: Array) -> list[Term]:
+def _work(paths: Sequence[PathModel], points: Array) -> list[Term]:
     """List the leading terms that make up the computation that counts prove: what other ranks may be waiting for.
 
     Nobody waits for what is a small part of the work at every point.

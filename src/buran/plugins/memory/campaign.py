@@ -12,9 +12,8 @@ from buran.errors import UsageError
 from buran.modeling.numerics.tuning import FEW
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.pmnf.terms import Array
-from buran.modeling.priors.paths import Source
+from buran.modeling.priors.paths import PathModel, Source
 from buran.modeling.priors.prior import Prior
-from buran.modeling.priors.tables import PathModel
 from buran.plugins.memory.account import MemoryAccount
 from buran.plugins.memory.costs import cache_cost, ranks_of_a_node
 from buran.plugins.memory.elsewhere import ONE_DEVIATION, Drawing, Speed

@@ -21,8 +21,9 @@ from buran.modeling.pmnf.terms import Array, ModelFunction
 from buran.modeling.pmnf.text import growth_class
 from buran.modeling.priors.campaign import waiting_text
 from buran.modeling.priors.communication import operation_of
+from buran.modeling.priors.paths import PathModel
 from buran.modeling.priors.prior import communication_prior
-from buran.modeling.priors.tables import PathModel, models_from_priors
+from buran.modeling.priors.tables import models_from_priors
 from buran.profiles.experiment.build import experiment_from_profiles
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.profile import Profile
