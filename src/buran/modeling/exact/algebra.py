@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from fractions import Fraction
 
 from buran.modeling.pmnf.derived import DerivedValue
@@ -50,13 +49,6 @@ def single(function: ModelFunction) -> Part | None:
     """Return the part of a function that has one alone; None for any other."""
     parts = [part for part in parts_of(function) if part[0]] or [(0.0, None)]
     return parts[0] if len(parts) == 1 else None
-
-
-def reciprocal(term: Term) -> Term | None:
-    """Return 1 / term; None where anything but plain powers would be divided by."""
-    powers = [factor.basis.power for factor in term.factors]
-    factors = [replace(f, basis=PowerLog(-p)) for f, p in zip(term.factors, powers, strict=True) if p is not None]
-    return Term(tuple(factors)) if len(factors) == len(powers) else None
 
 
 def product(*terms: Term | None) -> Term | None:

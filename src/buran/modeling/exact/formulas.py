@@ -18,10 +18,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import product
-from math import lcm
+from math import lcm, prod
 
 import numpy as np
+from numpy.typing import NDArray
 
+from buran.modeling.exact.algebra import product as modelled_product
+from buran.modeling.exact.algebra import summed
 from buran.modeling.exact.rational import (
     CONSTANT,
     PRODUCTS,
@@ -43,7 +46,7 @@ from buran.modeling.pmnf.derived import DerivedValue
 from buran.modeling.pmnf.model import Model, Quality
 from buran.modeling.pmnf.search import SearchOptions
 from buran.modeling.pmnf.structures import OpenStructure, with_structures
-from buran.modeling.pmnf.terms import Array, ModelFunction, Term
+from buran.modeling.pmnf.terms import Array, ModelFunction
 from buran.modeling.pmnf.tuning import BEAM, MARGIN_BITS, REACH
 
 _SEED = 20  # of the tests; which numbers they are does not matter
@@ -271,10 +274,6 @@ class _Parameter:
             out.append({options[index]: float(scores[index, call]) for index in near.tolist()})
         return out
 
-    def value(self, index: int, level: Fraction) -> Fraction:
-        """Return what a term is at a value, the constant being 0 and others 1 + their place in the table."""
-        return self.table[index - 1].values[level] if index else Fraction(1)
-
 
 @lru_cache(maxsize=64)
 def _tests(
@@ -377,77 +376,56 @@ class _Solver:
         return out
 
     def _cost(self, product_of_terms: Product) -> int:
-        terms = zip(self.parameters, product_of_terms, strict=True)
-        return 1 + sum(parameter.table[index - 1].cost for parameter, index in terms if index)
+        return 1 + sum(term.cost for term in self._parts(product_of_terms))
 
     def _proven(self, products: Sequence[Product], calls: Sequence[int]) -> list[ModelFunction | None]:
         """Solve in fractions, and return the functions that give every value."""
-        _, pivots, _ = reduced(self.columns(products)[None])
-        at = [self._exactly(products, point) for point in range(self.counts.numerators.shape[1])]
-        base = pivots[0].tolist()
-        inverted = _inverted([at[point] for point in base])
-        scale = [lcm(*(value.denominator for value in row)) for row in at]
-        whole = np.array([[int(value * s) for value in row] for row, s in zip(at, scale, strict=True)], dtype=object)
+        base = reduced(self.columns(products)[None])[1][0]
+        exact = np.array([self._exactly(each) for each in products], dtype=object).T
+        inverted = _inverted(exact[base])
+        scale = np.array([lcm(*(value.denominator for value in row)) for row in exact], dtype=object)
+        whole = np.array([[int(x) for x in row] for row in exact * scale[:, None]], dtype=object)
+        terms = [modelled_product(*(part.term for part in self._parts(each))) for each in products]
         out: list[ModelFunction | None] = []
         for call in calls:
-            known = [self.counts.fraction(call, point) for point in base]
-            coefficients = _applied(inverted, known)
+            coefficients = inverted @ np.array([self.counts.fraction(call, point) for point in base.tolist()])
             common = lcm(*(c.denominator for c in coefficients))
             predicted = whole @ np.array([int(c * common) for c in coefficients], dtype=object)
-            numerators = self.counts.numerators[call].astype(object)
-            denominators = self.counts.denominators[call].astype(object)
-            same = predicted * denominators == numerators * np.array(scale, dtype=object) * common
-            out.append(self._function(products, coefficients) if same.all() else None)
-        return out
-
-    def _exactly(self, products: Sequence[Product], point: int) -> list[Fraction]:
-        out = []
-        for each in products:
-            value = Fraction(1)
-            for parameter, index in zip(self.parameters, each, strict=True):
-                value *= parameter.value(index, parameter.values[point])
-            out.append(value)
-        return out
-
-    def _function(self, products: Sequence[Product], coefficients: Sequence[Fraction]) -> ModelFunction:
-        constant, parts = 0.0, list[tuple[float, Term]]()
-        for each, coefficient in zip(products, coefficients, strict=True):
-            factors = (
-                factor
-                for parameter, index in zip(self.parameters, each, strict=True)
-                for factor in (parameter.table[index - 1].factors if index else ())
+            numerators, denominators = (
+                each[call].astype(object) for each in (self.counts.numerators, self.counts.denominators)
             )
-            term = Term(tuple(sorted(factors)))
-            if not term.factors:
-                constant = float(coefficient)
-            elif coefficient:
-                parts.append((float(coefficient), term))
-        parts.sort(key=lambda part: part[1].growth_order, reverse=True)
-        return ModelFunction(constant, tuple(c for c, _ in parts), tuple(term for _, term in parts))
+            same = predicted * denominators == numerators * scale * common
+            out.append(summed(zip(map(float, coefficients), terms, strict=True)) if same.all() else None)
+        return out
 
+    def _parts(self, each: Product) -> list[RationalTerm]:
+        """Return the terms that are multiplied, without the constant 1."""
+        return [p.table[index - 1] for p, index in zip(self.parameters, each, strict=True) if index]
 
-def _applied(rows: Sequence[Sequence[Fraction]], values: Sequence[Fraction]) -> list[Fraction]:
-    """Multiply a matrix with as many of the values as it has columns."""
-    return [sum((a * b for a, b in zip(row, values, strict=True)), Fraction(0)) for row in rows]
+    def _exactly(self, each: Product) -> list[Fraction]:
+        """Return the values of a product, shape (point,)."""
+        used = [(p.table[index - 1], p) for p, index in zip(self.parameters, each, strict=True) if index]
+        points = range(self.counts.numerators.shape[1])
+        return [prod((term.values[p.values[point]] for term, p in used), start=Fraction(1)) for point in points]
 
 
 def _indices(terms: TermSet) -> list[int]:
     return [0] * terms.constant + [1 + index for index in terms.terms]
 
 
-def _inverted(rows: Sequence[Sequence[Fraction]]) -> list[list[Fraction]]:
+def _inverted(rows: NDArray[np.object_]) -> NDArray[np.object_]:
     """Invert a matrix of fractions that has an inverse."""
     size = len(rows)
-    both = [[*row, *(Fraction(int(i == j)) for j in range(size))] for i, row in enumerate(rows)]
+    both = np.hstack([rows, np.array([[Fraction(int(i == j)) for j in range(size)] for i in range(size)])])
     for i in range(size):
-        pivot = next(k for k in range(i, size) if both[k][i])
-        both[i], both[pivot] = both[pivot], both[i]
-        both[i] = [value / both[i][i] for value in both[i]]
-        for k in range(size):
-            if k != i and both[k][i]:
-                share = both[k][i]
-                both[k] = [a - share * b for a, b in zip(both[k], both[i], strict=True)]
-    return [row[size:] for row in both]
+        # Gauss-Jordan: row i is divided by its number in column i, and taken off all others so that they have 0
+        pivot = next(k for k in range(i, size) if both[k, i])
+        both[[i, pivot]] = both[[pivot, i]]
+        both[i] = both[i] / both[i, i]
+        shares = both[:, i].copy()
+        shares[i] = Fraction(0)
+        both = both - np.outer(shares, both[i])
+    return both[:, size:]
 
 
 def _cancelled(function: ModelFunction, points: Array) -> float:

@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, product
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from buran.modeling.exact.algebra import summed
 from buran.modeling.exact.formulas import Formula, model_of_formulas
 from buran.modeling.numerics.intervals import ROUNDING
 from buran.modeling.numerics.least_squares import least_norm, orthogonal_part, span, unit_columns
@@ -28,7 +27,7 @@ from buran.modeling.pmnf.model import Model, Quality, adjusted_r2, rss, smape
 from buran.modeling.pmnf.powers import BasisFunction, PowerLog
 from buran.modeling.pmnf.repetitions import relative_weights
 from buran.modeling.pmnf.search import SearchOptions
-from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term
+from buran.modeling.pmnf.terms import Array, Factor, Term
 from buran.modeling.pmnf.tuning import MARGIN_BITS
 
 _RISING = tuple(
@@ -58,9 +57,8 @@ def near_models(points: Array, values: Array) -> list[Model | None]:
         One for each call path; None where no sum of few terms comes so near, or where too few points would tell. The
         alternatives are other sums of as many terms.
     """
-    shapes = _shapes(points)
-    terms = [Term(factors) for factors in _products(shapes) if len(factors) <= 2]
-    columns = np.array([term.evaluate(points) if term.factors else np.ones(len(points)) for term in terms])
+    terms = _terms(points)
+    columns = np.array([np.ones(len(points)) if term is None else term.evaluate(points) for term in terms])
     return [_near_model(points, row, terms, columns) for row in values]
 
 
@@ -87,7 +85,7 @@ def without_rounding(points: Array, values: Array, model: Model, bases: Sequence
     if len(terms) == len(model.function.terms):
         return model
     columns = np.stack([np.ones(len(points)), *(term.evaluate(points) for term in terms)], axis=1)
-    function = _function(least_norm(columns, values), [Term(()), *terms])
+    function = summed(zip(least_norm(columns, values).tolist(), [None, *terms], strict=True))
     made = model_of_formulas(points, values, [(function, 0.0)])
     return model if made is None else _judged(made, points, values, weights)
 
@@ -126,20 +124,17 @@ def _unit_of(values: Array) -> float:
     return float(max(np.gcd.reduce(np.abs(whole - whole[0]).astype(np.int64)), 1))
 
 
-def _shapes(points: Array) -> list[list[tuple[Factor, ...]]]:
-    """List for each parameter the factors of products; the first one is none."""
+def _terms(points: Array) -> list[Term | None]:
+    """List products of functions of up to two parameters, the constant first, which is None."""
     shapes: list[list[tuple[Factor, ...]]] = []
     for p, column in enumerate(points.T):
         bases = (*_RISING, *_FALLING) if len(np.unique(column)) > 1 else ()
         shapes.append([(), *((Factor(p, basis),) for basis in bases if basis.is_defined(float(column.min())))])
-    return shapes
+    products = (tuple(factor for shape in some for factor in shape) for some in product(*shapes))
+    return [Term(factors) if factors else None for factors in products if len(factors) <= 2]
 
 
-def _products(shapes: Sequence[Sequence[tuple[Factor, ...]]]) -> list[tuple[Factor, ...]]:
-    return [tuple(factor for shape in some for factor in shape) for some in product(*shapes)]
-
-
-def _near_model(points: Array, values: Array, terms: list[Term], columns: Array) -> Model | None:
+def _near_model(points: Array, values: Array, terms: Sequence[Term | None], columns: Array) -> Model | None:
     count = len(values)
     if not values.any():
         return None
@@ -157,7 +152,7 @@ def _near_model(points: Array, values: Array, terms: list[Term], columns: Array)
             # a chance sum meets each point that it was not fitted to with the probability of its misfit
             worst = float(np.abs(target - coefficients @ scaled[chosen]).max())
             bits = (count - number) * -np.log2(max(worst, ROUNDING)) - number * np.log2(len(terms))
-            function = _function(coefficients / length[chosen], [terms[term] for term in chosen])
+            function = summed(zip((coefficients / length[chosen]).tolist(), [terms[k] for k in chosen], strict=True))
             if worst <= MATTERS and bits >= MARGIN_BITS and not cancels_through(function, points):
                 formulas.append((function, float(bits)))
         formulas.sort(key=lambda formula: -formula[1])
@@ -188,13 +183,6 @@ def _extended(members: Ids, basis: Array, rest: Array, columns: Array) -> tuple[
     return grown[first], np.concatenate([basis[parent], added[:, None]], axis=1), rest
 
 
-def _function(coefficients: Array, terms: list[Term]) -> ModelFunction:
-    constant = sum(c for c, term in zip(coefficients.tolist(), terms, strict=True) if not term.factors)
-    parts = [(c, term) for c, term in zip(coefficients.tolist(), terms, strict=True) if term.factors]
-    parts.sort(key=lambda part: part[1].growth_order, reverse=True)
-    return ModelFunction(float(constant), tuple(c for c, _ in parts), tuple(term for _, term in parts))
-
-
 def _judged(model: Model, points: Array, values: Array, weights: Array) -> Model:
     """Return the model with what it misses the counts by, and how uncertain its coefficients are for that."""
     alternatives: list[Alternative] = []
@@ -206,7 +194,9 @@ def _judged(model: Model, points: Array, values: Array, weights: Array) -> Model
         rest = (values - function.evaluate(points)) * weights
         noise = float(np.sqrt((rest**2).sum() / degrees))
         covariance = noise**2 * np.linalg.pinv((design * weights[:, None]).T @ (design * weights[:, None]))
-        alternatives.append(replace(alternative, covariance=_rows(covariance), noise=noise, degrees=degrees))
+        alternatives.append(
+            replace(alternative, covariance=tuple(map(tuple, covariance.tolist())), noise=noise, degrees=degrees)
+        )
     predicted = model.function.evaluate(points)[None]
     size = 1 + len(model.function.terms)
     error = float(np.abs((values - predicted[0]) * weights).mean())
@@ -220,7 +210,3 @@ def _judged(model: Model, points: Array, values: Array, weights: Array) -> Model
         float(rss(predicted, values[None])[0]),
     )
     return replace(model, quality=quality, alternatives=tuple(alternatives))
-
-
-def _rows(matrix: NDArray[Any]) -> tuple[tuple[float, ...], ...]:
-    return tuple(map(tuple, matrix.tolist()))

@@ -5,59 +5,59 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import combinations, combinations_with_replacement
-from math import isqrt, prod
+from math import prod
 
 import numpy as np
 
+from buran.modeling.exact.algebra import product
 from buran.modeling.numerics.modular import PRIME, Residues, inverse, residues
 from buran.modeling.numerics.tuning import COMBINATIONS
 from buran.modeling.pmnf.candidates import Ids, Mask
 from buran.modeling.pmnf.derived import DerivedValue, neighbours
 from buran.modeling.pmnf.powers import Array, BasisFunction, PowerLog
 from buran.modeling.pmnf.search import SearchOptions
-from buran.modeling.pmnf.terms import Factor
+from buran.modeling.pmnf.terms import Factor, Term
 
 # Bits that the terms of one parameter may cost together. Tuned: judgement.
 MOST_BITS = 12
 
 _WHOLE = 2**53  # larger whole numbers are not all numbers of a computer
 _LARGEST = 2**62  # of a whole number of 64 bits
-_COSTS = (
-    "1:1 2:2 3:3 -1:2 4:5 5:7 6:9 -2:4 1/2:3 1/3:3 2/3:3 3/2:4 4/3:4 -1/3:4 -1/2:4 -2/3:4 "
-    "0,1:2 0,2:4 1,1:3 2,1:5 -1,1:5 1,2:5"
-)
-
-
-@cache
-def _terms() -> tuple[tuple[BasisFunction, int], ...]:
-    """Return the terms of formulas with their costs, see `EXACT`."""
-    out = []
-    for word in _COSTS.split():
-        exponents, cost = word.split(":")
-        power, _, log = exponents.partition(",")
-        out.append((PowerLog(Fraction(power), int(log or 0)), int(cost)))
-    return tuple(out)
+# Powers and logarithms that are tried, with their costs.
+_BASES = tuple(
+    (PowerLog(Fraction(power), log), cost)
+    for power, log, cost in (
+        ("1", 0, 1), ("2", 0, 2), ("3", 0, 3), ("-1", 0, 2), ("4", 0, 5), ("5", 0, 7), ("6", 0, 9), ("-2", 0, 4),
+        ("1/2", 0, 3), ("1/3", 0, 3), ("2/3", 0, 3), ("3/2", 0, 4), ("4/3", 0, 4), ("-1/3", 0, 4), ("-1/2", 0, 4),
+        ("-2/3", 0, 4), ("0", 1, 2), ("0", 2, 4), ("1", 1, 3), ("2", 1, 5), ("-1", 1, 5), ("1", 2, 5),
+    )
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
 class RationalTerm:
-    """A product of factors with fractions as values.
+    """A term with fractions as values.
 
     Attributes
     ----------
-    factors
-        The product.
+    term
+        None for 1.
     cost
         Bits that naming it takes: what programs often count is cheap.
     values
         By parameter value; of several parameters, by the number of the point.
     """
 
-    factors: tuple[Factor, ...]
+    term: Term | None
     cost: int
     values: dict[Fraction, Fraction]
+
+    @property
+    def factors(self) -> tuple[Factor, ...]:
+        """Of the term."""
+        return () if self.term is None else self.term.factors
 
 
 def fraction_of(x: float) -> Fraction:
@@ -76,11 +76,10 @@ def rational_terms(
     of these there are also the neighbours of a rank, see `neighbours`.
     """
     out = []
-    for basis, cost in _terms():
-        exact = [_evaluated(basis, x) for x in values]
-        if all(value is not None for value in exact):
-            table = {x: value for x, value in zip(values, exact, strict=True) if value is not None}
-            out.append(RationalTerm((Factor(parameter, basis),), cost, table))
+    for basis, cost in _BASES:
+        table = {x: value for x in values if (value := _evaluated(basis, x)) is not None}
+        if len(table) == len(values):
+            out.append(RationalTerm(Term((Factor(parameter, basis),)), cost, table))
     at = np.zeros((len(values), parameter + 1))
     at[:, parameter] = [float(x) for x in values]
     columns = {v: columns for v in variables if (columns := exact_column(v, at)) is not None and len(set(columns)) > 1}
@@ -90,7 +89,9 @@ def rational_terms(
             products = [prod(columns[v][index] for v in some) for index in range(len(values))]
             if power > 0 or all(products):
                 table = {x: Fraction(value) ** power for x, value in zip(values, products, strict=True)}
-                out.append(RationalTerm(tuple(Factor(parameter, basis, v) for v in some), cost * len(some), table))
+                out.append(
+                    RationalTerm(Term(tuple(Factor(parameter, basis, v) for v in some)), cost * len(some), table)
+                )
     edges = [v for v, column in columns.items() if min(column) >= 1]
     for grid in (some for size in (1, 2, 3) for some in combinations(edges, size)):
         sides = [columns[v] for v in grid]
@@ -98,7 +99,7 @@ def rational_terms(
             for index, (variable, shares) in enumerate(neighbours(grid, sides).items()):
                 factor = Factor(parameter, PowerLog(Fraction(1)), variable)
                 cost = 2 if index == 0 and len(grid) > 1 else 4
-                out.append(RationalTerm((factor,), cost, dict(zip(values, shares, strict=True))))
+                out.append(RationalTerm(Term((factor,)), cost, dict(zip(values, shares, strict=True))))
     return tuple(out)
 
 
@@ -108,7 +109,6 @@ def exact_column(variable: DerivedValue, points: Array) -> list[Fraction] | None
     return [fraction_of(x) for x in values.tolist()] if np.isfinite(values).all() else None
 
 
-_Entry = tuple[tuple[Factor, ...], int, list[Fraction]]  # factors, cost, values at all points
 PRODUCTS = ("of blocks", "in addition to plain terms", "mixed")
 """Which products of variables are tried, few before many."""
 
@@ -132,58 +132,42 @@ def monomials(
         with a factor of a parameter, or of the variables `single`.
     """
     points = np.array(rows)
-    one: _Entry = ((), 0, [Fraction(1)] * len(points))
-    blocks = [
-        (variable, PowerLog(Fraction(1)), column)
-        for variable in joint
-        if (column := exact_column(variable, points)) is not None
-    ]
-    products = [
-        _multiplied([((Factor(v.main, basis, v),), 1, column) for v, basis, column in some])
-        for degree in (1, 2, 3)
-        for some in combinations_with_replacement(blocks, degree)
-    ]
+    one = RationalTerm(None, 0, {Fraction(i): Fraction(1) for i in range(len(points))})
+    blocks = [_power(v.main, 1, column, v) for v in joint if (column := exact_column(v, points)) is not None]
+    products = [_multiplied(some) for degree in (1, 2, 3) for some in combinations_with_replacement(blocks, degree)]
     out = list(products)
-    simple: list[_Entry] = []
+    simple: list[RationalTerm] = []
     for p, values in enumerate(points.T):
         column = [fraction_of(x) for x in values.tolist()]
-        simple += [_power(Factor(p, PowerLog(Fraction(k))), column) for k in (1, 2, 3, -1) if k > 0 or all(column)]
+        simple += [_power(p, k, column) for k in (1, 2, 3, -1) if k > 0 or all(column)]
     if kind != PRODUCTS[0]:
-        falling = [entry for entry in simple if entry[0][0].basis.falls]
-        rising = [one, *(entry for entry in simple if not entry[0][0].basis.falls)]
-        divided = [
-            one,
-            *(_multiplied(some) for size in range(1, 1 + len(falling)) for some in combinations(falling, size)),
-        ]
-        plain = [_multiplied((entry, by)) for entry in rising for by in divided]
-        out += [entry for entry in plain if len({f.parameter for f in entry[0]}) == len(entry[0]) > 0]
+        falling = [each for each in simple if each.factors[0].basis.falls]
+        rising = [one, *(each for each in simple if not each.factors[0].basis.falls)]
+        sizes = range(len(falling) + 1)
+        divided = [_multiplied((one, *some)) for size in sizes for some in combinations(falling, size)]
+        plain = [_multiplied((each, by)) for each in rising for by in divided]
+        out += [each for each in plain if len({f.parameter for f in each.factors}) == len(each.factors) > 0]
     if kind == PRODUCTS[2]:
         columns = [(v, column) for v in single if (column := exact_column(v, points)) is not None and all(column)]
-        edges = [_power(Factor(v.main, PowerLog(Fraction(k)), v), column) for v, column in columns for k in (1, -1)]
-        out += [_multiplied((entry, by)) for entry in products for by in (*simple, *edges) if by[1] == 1]
+        edges = [_power(v.main, k, column, v) for v, column in columns for k in (1, -1)]
+        out += [_multiplied((each, by)) for each in products for by in (*simple, *edges) if by.cost == 1]
         out += edges
-    out.sort(key=lambda entry: entry[1])
-    return tuple(
-        RationalTerm(factors, cost, {Fraction(i): value for i, value in enumerate(values)})
-        for factors, cost, values in out[:COMBINATIONS]
-    )
+    return tuple(sorted(out, key=lambda each: each.cost)[:COMBINATIONS])
 
 
-def _power(factor: Factor, column: Sequence[Fraction]) -> _Entry:
-    power = int(factor.basis.lead[0])
-    return (factor,), abs(power), [x**power for x in column]
+def _power(
+    parameter: int, power: int, column: Sequence[Fraction], variable: DerivedValue | None = None
+) -> RationalTerm:
+    factor = Factor(parameter, PowerLog(Fraction(power)), variable)
+    return RationalTerm(Term((factor,)), abs(power), {Fraction(i): x**power for i, x in enumerate(column)})
 
 
-def _multiplied(entries: Sequence[_Entry]) -> _Entry:
+def _multiplied(parts: Sequence[RationalTerm]) -> RationalTerm:
     """Multiply; factors of the same variable become one, which costs a bit more."""
-    powers: dict[tuple[int, DerivedValue | None], Fraction] = {}
-    for factor in (factor for factors, _, _ in entries for factor in factors):
-        key = (factor.parameter, factor.variable)
-        powers[key] = powers.get(key, Fraction(0)) + factor.basis.lead[0]
-    factors = tuple(sorted(Factor(p, PowerLog(power), v) for (p, v), power in powers.items() if power))
-    again = sum(len(entry[0]) for entry in entries) - len(powers)
-    values = [prod(some) for some in zip(*(entry[2] for entry in entries), strict=True)] if entries else []
-    return factors, sum(cost for _, cost, _ in entries) + again, values
+    factors = [factor for part in parts for factor in part.factors]
+    again = len(factors) - len({(factor.parameter, factor.variable) for factor in factors})
+    values = {i: prod(part.values[i] for part in parts) for i in parts[0].values}
+    return RationalTerm(product(*(part.term for part in parts)), sum(part.cost for part in parts) + again, values)
 
 
 def _evaluated(basis: BasisFunction, x: Fraction) -> Fraction | None:
@@ -207,13 +191,8 @@ def _root(x: Fraction, degree: int) -> Fraction | None:
     """Return the root if it is a fraction; of degree 1, 2 or 3."""
     if degree == 1:
         return x
-    parts = []
-    for number in (x.numerator, x.denominator):
-        root = isqrt(number) if degree == 2 else round(number ** (1 / 3))
-        if root**degree != number:
-            return None
-        parts.append(root)
-    return Fraction(*parts)
+    root = Fraction(*(round(number ** (1 / degree)) for number in (x.numerator, x.denominator)))
+    return root if root**degree == x else None
 
 
 @dataclass(frozen=True, eq=False)

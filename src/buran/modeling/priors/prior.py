@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from buran.errors import UsageError
-from buran.modeling.exact.algebra import added, multiplied, power, reciprocal, scaled, single
+from buran.modeling.exact.algebra import added, multiplied, parts_of, power, scaled, single, summed
 from buran.modeling.pmnf.candidates import Mask
 from buran.modeling.pmnf.powers import PowerLog
 from buran.modeling.pmnf.terms import Array, ModelFunction, Term
@@ -25,7 +25,7 @@ ONE = ModelFunction(1.0)
 # that was counted. Tuned: judgement.
 SLOWEST_S = 1e-5
 ALONE = "with one process at every point nothing is known about messages between processes"
-_SMALL = 1e-9  # relative: smaller differences are rounding
+_SMALL, _DIGITS = 1e-9, 9  # smaller differences are rounding
 
 
 class KnownMpi(Protocol):
@@ -303,7 +303,7 @@ def communication_prior(
                 why="it is not known" if size is None else "it is no single power of the parameters",
                 hint="the model of its time is made without a prior",
             )
-        if not made.is_zero and not any(_parallel(made, column.function) for column in columns):
+        if not made.is_zero and _shape(made) not in [_shape(column.function) for column in columns]:
             columns.append(Column(part.value, made))
     further = [(part.value, parts[part]) for part in operation.others]
     source = operation.source
@@ -315,7 +315,7 @@ def communication_prior(
         columns = [columns[0], *(Column(part, function) for part, function in known.items())]
     whole = list(columns)
     for title, other in further:
-        if other is not None and not other.is_zero and not any(_parallel(other, column.function) for column in whole):
+        if other is not None and not other.is_zero and _shape(other) not in [_shape(c.function) for c in whole]:
             whole.append(Column(title, other))
     switches = _switches(visits, volume, size) if CostPart.STEPS in operation.parts else ()
     others = tuple(whole[len(columns) :])
@@ -354,17 +354,12 @@ def startup_prior(processes: int | None) -> Prior:
     return Prior(tuple(columns), "start-up and shutdown: a tree over the processes")
 
 
-def _product(one: ModelFunction | None, other: ModelFunction | None) -> ModelFunction | None:
-    return None if one is None or other is None else multiplied(one, other)
-
-
 def _parts(
     visits: ModelFunction, volume: ModelFunction | None, size: ModelFunction | None
 ) -> Mapping[CostPart, ModelFunction | None]:
     """Return the parts of cost models for these calls and bytes; None where a size is not known, or no bytes move."""
-    logs, inverse, peers = None, None, None
-    if size is not None:
-        logs, inverse, peers = _log2(size), _inverse(size), added((size, ModelFunction(-1.0)))
+    inverse, logs = _inverse_and_log2(size)
+    peers = None if size is None else added((size, ModelFunction(-1.0)))
     stays = _product(volume, inverse)
     return {
         CostPart.CALL: visits,
@@ -382,7 +377,7 @@ def _volumes(
     sent: ModelFunction, received: ModelFunction, size: ModelFunction | None
 ) -> Mapping[Volume, ModelFunction | None]:
     """Return the messages of cost models; None where the size is not known, or there are none."""
-    both, inverse = added((sent, received)), None if size is None else _inverse(size)
+    both, inverse = added((sent, received)), _inverse_and_log2(size)[0]
     return {
         Volume.NONE: None,
         Volume.SENT: sent,
@@ -395,42 +390,28 @@ def _volumes(
     }
 
 
-def _log2(size: ModelFunction) -> ModelFunction | None:
-    """Return log2 of a size that is a number or one term without logarithms."""
-    parts = single(size)
-    if parts is None or parts[0] <= 0:
-        return None
-    coefficient, term = parts
-    constant = math.log2(coefficient)
-    constant = 0.0 if abs(constant) < _SMALL else constant
-    if term is None:
-        return ModelFunction(constant)
-    powers = [factor.basis.power for factor in term.factors]
-    coefficients = tuple(float(power) for power in powers if power is not None)
-    if len(coefficients) < len(powers):
-        return None
-    logs = tuple(Term((replace(factor, basis=PowerLog(Fraction(0), 1)),)) for factor in term.factors)
-    return ModelFunction(constant, coefficients, logs)
+def _product(one: ModelFunction | None, other: ModelFunction | None) -> ModelFunction | None:
+    return None if one is None or other is None else multiplied(one, other)
 
 
-def _inverse(size: ModelFunction) -> ModelFunction | None:
-    parts = single(size)
-    if parts is None or parts[0] <= 0:
-        return None
-    coefficient, term = parts
-    if term is None:
-        return ModelFunction(1.0 / coefficient)
-    turned = reciprocal(term)
-    return None if turned is None else ModelFunction(0.0, (1.0 / coefficient,), (turned,))
+def _inverse_and_log2(size: ModelFunction | None) -> tuple[ModelFunction | None, ModelFunction | None]:
+    """Return 1 / N and log2(N) of a size that is a number or one product of powers; None for any other."""
+    part = None if size is None else single(size)
+    factors = () if part is None or part[1] is None else part[1].factors
+    powers = [power for factor in factors if (power := factor.basis.power) is not None]
+    if part is None or part[0] <= 0 or len(powers) < len(factors):
+        return None, None
+    turned, logs = (
+        [replace(factor, basis=basis) for factor, basis in zip(factors, bases, strict=True)]
+        for bases in ([PowerLog(-power) for power in powers], [PowerLog(Fraction(0), 1)] * len(powers))
+    )
+    constant = math.log2(part[0])
+    summands = [(constant if abs(constant) >= _SMALL else 0.0, None)]
+    summands += [(float(power), Term((log,))) for power, log in zip(powers, logs, strict=True)]
+    return summed([(1.0 / part[0], Term(tuple(turned)) if turned else None)]), summed(summands)
 
 
-def _parallel(one: ModelFunction, other: ModelFunction) -> bool:
-    """Whether one is a multiple of the other."""
-    if one.terms != other.terms or bool(one.constant) != bool(other.constant):
-        return False
-    pairs = [
-        (a, b)
-        for a, b in zip((one.constant, *one.coefficients), (other.constant, *other.coefficients), strict=True)
-        if a or b
-    ]
-    return all(b and abs(a / b - pairs[0][0] / pairs[0][1]) < _SMALL * abs(pairs[0][0] / pairs[0][1]) for a, b in pairs)
+def _shape(function: ModelFunction) -> list[tuple[float, Term | None]]:
+    """Return a function that is not 0 without its size: that of its multiples is the same but for rounding."""
+    parts = [part for part in parts_of(function) if part[0]]
+    return [(round(coefficient / parts[0][0], _DIGITS), term) for coefficient, term in parts]
