@@ -197,7 +197,6 @@ def _paths(
                 "smape": rounded(model.quality.smape) if model else None,
                 "noise_level": rounded(levels[index], 3),
                 **{key: getattr(prior, key, None) for key in ("prior", "times_alone", "waiting", "at_target_s")},
-                **{key: rounded(getattr(prior, key, None)) for key in ("difference_s", "difference_error_s")},
                 "notes": list(prior.notes) if prior else [],
                 "others": {
                     metric: format_largest(other.function, report.parameters, report.target)

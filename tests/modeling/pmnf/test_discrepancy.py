@@ -5,11 +5,10 @@ import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, Matern
 
-from buran.modeling.exact.algebra import power
 from buran.modeling.numerics.tuning import COMBINATIONS
 from buran.modeling.pmnf import ModelSet, fit_models
 from buran.modeling.pmnf.repetitions import scatter_of
-from buran.modeling.pmnf.terms import ModelFunction
+from buran.modeling.pmnf.terms import ModelFunction, power
 from buran.modeling.price.discrepancy import (
     SLOPE,
     Along,

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from buran.errors import UsageError
-from buran.modeling.exact.algebra import added, multiplied, power, scaled
 from buran.modeling.exact.effort import bytes_of
-from buran.modeling.pmnf.terms import ModelFunction
+from buran.modeling.pmnf.terms import ModelFunction, added, multiplied, power, scaled
 from buran.modeling.priors.communication import OPERATIONS, POLLS, operation_of
 from buran.modeling.priors.prior import Prior, communication_prior, computation_prior
 

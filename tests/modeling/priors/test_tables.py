@@ -10,9 +10,9 @@ import pytest
 from prior_tables import POINTS, N, P, table, tree_of
 
 from buran.errors import UsageError
-from buran.modeling.exact.algebra import added
 from buran.modeling.experiments import model_experiment
 from buran.modeling.pmnf.model import predict_models, prediction_interval
+from buran.modeling.pmnf.terms import added
 from buran.modeling.priors.campaign import noise_resilient
 from buran.modeling.priors.paths import Source, project, waits
 from buran.modeling.priors.resilient import PUBLISHED

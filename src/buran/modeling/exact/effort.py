@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
@@ -11,7 +11,6 @@ from functools import partial
 import numpy as np
 
 from buran.errors import UsageError
-from buran.modeling.exact.algebra import added, multiplied
 from buran.modeling.numerics.least_squares import exponents
 from buran.modeling.numerics.tuning import FLOOR, MATTERS, NEARLY, OF_MEANS
 from buran.modeling.pmnf.candidates import Ids, Mask
@@ -21,7 +20,7 @@ from buran.modeling.pmnf.fit import fit_models
 from buran.modeling.pmnf.powers import PowerLog
 from buran.modeling.pmnf.repetitions import over_repetitions
 from buran.modeling.pmnf.space import Spaces
-from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term
+from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term, added, multiplied
 from buran.modeling.pmnf.tuning import DEVIATIONS, STEADY
 
 # A function with more terms must be so many times as exact. Tuned: judgement.
@@ -31,7 +30,7 @@ CLOSE = 30.0
 MOSTLY = 2 / 3
 
 
-_ONE = ModelFunction(1.0)
+ONE = ModelFunction(1.0)
 _WHOLE = 1e-9  # of the largest message: rounding of the division
 
 
@@ -70,6 +69,15 @@ class Effort:
     functions: tuple[ModelFunction | None, ...]
     steadiness: tuple[Steadiness, ...]
     residual: Array
+
+    def replaced(self, found: Mapping[int, tuple[ModelFunction, float]], points: Array, counts: Array) -> Effort:
+        """Return it with other functions of some call paths, and their residuals; counts (call path, point)."""
+        functions, steadiness, residual = list(self.functions), list(self.steadiness), self.residual.copy()
+        for row, (function, rest) in found.items():
+            functions[row], residual[row] = function, rest
+            if steadiness[row] is not Steadiness.NOISY:
+                steadiness[row] = steadiness_of(points, counts[row], function, rest)
+        return replace(self, functions=tuple(functions), steadiness=tuple(steadiness), residual=residual)
 
 
 def effort_of(
@@ -124,8 +132,7 @@ def effort_of(
     residual = np.full(len(values), np.nan)
     rows: Ids = np.flatnonzero(present & ~unsteady)
     if len(rows):
-        fitted, gaps = _functions(points[used], single[np.ix_(rows, used)], exact, space, variables)
-        residual[rows] = gaps
+        fitted, residual[rows] = _functions(points[used], single[np.ix_(rows, used)], exact, space, variables)
         for row, function in zip(rows.tolist(), fitted, strict=True):
             functions[row] = function
     steadiness = tuple(
@@ -141,7 +148,7 @@ def effort_of(
     return Effort(metric, tuple(functions), steadiness, residual)
 
 
-def with_sums(effort: Effort, parts: Mapping[int, Mapping[str, ModelFunction]], points: Array, counts: Array) -> Effort:
+def with_sums(effort: Effort, parts: Mapping[int, Iterable[ModelFunction]], points: Array, counts: Array) -> Effort:
     """Return efforts, those of some call paths as the sums of their parts' where these give the counts no worse.
 
     Parameters
@@ -149,20 +156,18 @@ def with_sums(effort: Effort, parts: Mapping[int, Mapping[str, ModelFunction]], 
     effort
         Effort of the call paths.
     parts
-        By number of the call path, then by name.
+        By number of the call path.
     points, counts
         As for `effort_of`.
     """
-    functions, steadiness, residual = list(effort.functions), list(effort.steadiness), effort.residual.copy()
-    rows = [row for row in parts if steadiness[row] in (Steadiness.EXACT, *OPEN)]
-    sums = [added(parts[row].values()) for row in rows]
-    single = over_repetitions(counts[rows], "median") if rows else np.zeros((0, len(points)))
-    for row, function, rest, measured in zip(rows, sums, misfit(points, single, sums).tolist(), single, strict=True):
-        if rest <= max(MATTERS, residual[row]):
-            functions[row], residual[row] = function, rest
-            if steadiness[row] is not Steadiness.NOISY:
-                steadiness[row] = steadiness_of(points, measured, function, rest)
-    return replace(effort, functions=tuple(functions), steadiness=tuple(steadiness), residual=residual)
+    single, found = over_repetitions(counts, "median"), dict[int, tuple[ModelFunction, float]]()
+    for row, functions in parts.items():
+        if effort.steadiness[row] in (Steadiness.EXACT, *OPEN):
+            whole = added(functions)
+            rest = float(misfit(points, single[[row]], [whole])[0])
+            if rest <= max(MATTERS, effort.residual[row]):
+                found[row] = whole, rest
+    return effort.replaced(found, points, single)
 
 
 def steadiness_of(points: Array, counts: Array, function: ModelFunction | None, residual: float) -> Steadiness:
@@ -285,34 +290,25 @@ def bytes_of(
         As for `effort_of`.
     """
     model = partial(effort_of, metric=metric, space=space, variables=variables)
-    whole = model(points, counts)
-    functions, residual = list(whole.functions), whole.residual.copy()
-    steadiness = list(whole.steadiness)
-    for row, function in enumerate(whole.functions):
-        calls_model = calls[row]
+    whole, found = model(points, counts), dict[int, tuple[ModelFunction, float]]()
+    for row, (function, calls_model) in enumerate(zip(whole.functions, calls, strict=True)):
         present = np.isfinite(counts[row]).any(axis=1)
         if function is None or calls_model is None or not (visits[row][present] > 0).all():
             continue
-        choices = [(function, float(residual[row]))]
-        least = np.inf
-        for size in (None, sizes[row]):
-            divisor = visits[row] * (1.0 if size is None else size.evaluate(points)[:, None])
+        choices, least = [(function, float(whole.residual[row]))], np.inf
+        for size in (ONE, sizes[row]):
+            if size is None:
+                continue
+            divisor = visits[row] * size.evaluate(points)[:, None]
             quotient = np.where(present[:, None], counts[row] / divisor, np.nan)
-            if size is not None and np.nanmax(np.abs(quotient - np.rint(quotient))) > _WHOLE * np.nanmax(quotient):
+            if size is not ONE and np.nanmax(np.abs(quotient - np.rint(quotient))) > _WHOLE * np.nanmax(quotient):
                 continue  # no rank has such a message
             least = min(least, float(np.nanmin(quotient)))
-            message_effort = model(points, quotient[None])
-            if (message := message_effort.functions[0]) is not None:
-                product = multiplied(multiplied(calls_model, message), _ONE if size is None else size)
-                choices.append((product, float(message_effort.residual[0])))
+            effort = model(points, quotient[None])
+            if (message := effort.functions[0]) is not None:
+                choices.append((multiplied(multiplied(calls_model, message), size), float(effort.residual[0])))
         closest = min(gap for _, gap in choices)
         rounding = 1.0 / least if least > 0 else OF_MEANS  # messages have whole numbers of bytes
         good = [choice for choice in choices if choice[1] <= max(CLOSE * closest, OF_MEANS, rounding)]
-        functions[row], residual[row] = min(good, key=lambda choice: (_coefficients(choice[0]), choice[1]))
-        median_counts = over_repetitions(counts[row][None], "median")[0]
-        steadiness[row] = steadiness_of(points, median_counts, functions[row], float(residual[row]))
-    return Effort(metric, tuple(functions), tuple(steadiness), residual)
-
-
-def _coefficients(function: ModelFunction) -> int:
-    return len(function.terms) + bool(function.constant)
+        found[row] = min(good, key=lambda choice: (len(choice[0].terms) + bool(choice[0].constant), choice[1]))
+    return whole.replaced(found, points, over_repetitions(counts, "median"))

@@ -23,8 +23,6 @@ from math import lcm, prod
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.modeling.exact.algebra import product as modelled_product
-from buran.modeling.exact.algebra import summed
 from buran.modeling.exact.rational import (
     CONSTANT,
     PRODUCTS,
@@ -46,7 +44,8 @@ from buran.modeling.pmnf.derived import DerivedValue
 from buran.modeling.pmnf.model import Model, Quality
 from buran.modeling.pmnf.search import SearchOptions
 from buran.modeling.pmnf.structures import OpenStructure, with_structures
-from buran.modeling.pmnf.terms import Array, ModelFunction
+from buran.modeling.pmnf.terms import Array, ModelFunction, summed
+from buran.modeling.pmnf.terms import product as modelled_product
 from buran.modeling.pmnf.tuning import BEAM, MARGIN_BITS, REACH
 
 _SEED = 20  # of the tests; which numbers they are does not matter

@@ -15,7 +15,6 @@ from itertools import combinations, product
 
 import numpy as np
 
-from buran.modeling.exact.algebra import summed
 from buran.modeling.exact.formulas import Formula, model_of_formulas
 from buran.modeling.numerics.intervals import ROUNDING
 from buran.modeling.numerics.least_squares import least_norm, orthogonal_part, span, unit_columns
@@ -27,7 +26,7 @@ from buran.modeling.pmnf.model import Model, Quality, adjusted_r2, rss, smape
 from buran.modeling.pmnf.powers import BasisFunction, PowerLog
 from buran.modeling.pmnf.repetitions import relative_weights
 from buran.modeling.pmnf.search import SearchOptions
-from buran.modeling.pmnf.terms import Array, Factor, Term
+from buran.modeling.pmnf.terms import Array, Factor, Term, summed
 from buran.modeling.pmnf.tuning import MARGIN_BITS
 
 _RISING = tuple(

@@ -11,14 +11,13 @@ from math import prod
 
 import numpy as np
 
-from buran.modeling.exact.algebra import product
 from buran.modeling.numerics.modular import PRIME, Residues, inverse, residues
 from buran.modeling.numerics.tuning import COMBINATIONS
 from buran.modeling.pmnf.candidates import Ids, Mask
 from buran.modeling.pmnf.derived import DerivedValue, neighbours
 from buran.modeling.pmnf.powers import Array, BasisFunction, PowerLog
 from buran.modeling.pmnf.search import SearchOptions
-from buran.modeling.pmnf.terms import Factor, Term
+from buran.modeling.pmnf.terms import Factor, Term, product
 
 # Bits that the terms of one parameter may cost together. Tuned: judgement.
 MOST_BITS = 12

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import PlainValidator
-from scipy.special import ndtr
 
 from buran.files import finite_or_none
-from buran.modeling.exact.algebra import added
-from buran.modeling.pmnf.model import Model, predict_models, prediction_interval
+from buran.modeling.pmnf.model import Model, predict_models
 from buran.modeling.pmnf.model_set import ModelSet
-from buran.modeling.pmnf.terms import Array, ModelFunction
+from buran.modeling.pmnf.terms import Array, ModelFunction, added
 from buran.modeling.pmnf.text import format_function, format_largest
 from buran.modeling.priors.paths import PathModel
 from buran.modeling.priors.waiting import Verdict, Waiting
@@ -53,11 +51,11 @@ class PathPrior:
         By parameters of the role steps, whether counts prove that work repeats.
     at_target_s
         By the model in use.
-    difference_s, difference_error_s
-        By how much the model from times alone differs there, and the standard error of that.
     work, misses
         The prior without misses of caches, as a function, where it has some; and these.
     """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "ignore"}  # files of earlier versions have more
 
     call_path: str
     source: str
@@ -70,8 +68,6 @@ class PathPrior:
     settled: bool = False
     repeats: Mapping[str, str] = field(default_factory=dict)
     at_target_s: float | None = None
-    difference_s: float | None = None
-    difference_error_s: float | None = None
     work: _Function | None = None
     misses: tuple[LevelMisses, ...] = ()
 
@@ -94,40 +90,22 @@ def noise_resilient(
     alone
         Models from times alone.
     target
-        Point that models with and without prior are compared at.
+        Point that times are stated at.
 
     Returns
     -------
-    models, absorbed, statements
-        Models of the same call paths; models of the counted call paths that some of them take up, which add up to
-        theirs; and for each what its model is made from.
+    models, statements
+        Models of the same call paths, and for each what it is made from.
     """
     pairs = list(zip(path_models, alone.models, strict=True))
     models = tuple(plain if made.final is None else made.final for made, plain in pairs)
     at = np.array([target], dtype=np.float64)
-    predicted = predict_models([*alone.models, *models], at)[:, 0].reshape(2, -1).T.tolist()
-    errors = _errors_of_differences(pairs, at).tolist()
     largest = np.array(alone.points).max(axis=0, initial=0.0)
     statements = tuple(
-        _path_prior(path, *pair, alone.parameters, at, largest, values, error)
-        for path, pair, values, error in zip(alone.call_paths, pairs, predicted, errors, strict=True)
+        _path_prior(path, *pair, alone.parameters, at, largest, value)
+        for path, pair, value in zip(alone.call_paths, pairs, predict_models(models, at)[:, 0].tolist(), strict=True)
     )
     return replace(alone, models=models), statements
-
-
-def _errors_of_differences(pairs: Sequence[tuple[PathModel, Model | None]], at: Array) -> Array:
-    """Return the standard errors (call path,) of differences between models with and without prior; NaN without."""
-    some = {
-        row: (plain, made.resilient.model)
-        for row, (made, plain) in enumerate(pairs)
-        if plain is not None and made.resilient is not None
-    }
-    # half the width of an interval with the probability of one standard deviation to each side
-    models = [*(plain for plain, _ in some.values()), *(own for _, own in some.values())]
-    lower, upper = prediction_interval(models, at, 1 - 2 * float(ndtr(-1.0)), "mean")
-    out = np.full(len(pairs), np.nan)
-    out[list(some)] = np.linalg.norm(((upper - lower) / 2)[:, 0].reshape(2, -1), axis=0)
-    return out
 
 
 def _path_prior(
@@ -137,8 +115,7 @@ def _path_prior(
     parameters: tuple[str, ...],
     at: Array,
     largest: Array,
-    predicted: Sequence[float],
-    error: float,
+    predicted: float,
 ) -> PathPrior:
     point = dict(zip(parameters, at[0].tolist(), strict=True))
     found = PathPrior(
@@ -148,7 +125,7 @@ def _path_prior(
         times_alone="" if plain is None else format_largest(plain.function, parameters, point),
         settled=made.settled,
         repeats=dict(made.repeats),
-        at_target_s=finite_or_none(predicted[1]),
+        at_target_s=finite_or_none(predicted),
     )
     if made.resilient is None or made.final is None:
         return found
@@ -162,8 +139,6 @@ def _path_prior(
         resilient=format_largest(made.resilient.model.function, parameters, point),
         waiting="" if made.waiting is None else waiting_text(made.waiting, parameters),
         waiting_share=None if made.waiting is None else finite_or_none(made.waiting.share),
-        difference_s=None if plain is None else finite_or_none(predicted[0] - predicted[1]),
-        difference_error_s=None if plain is None else finite_or_none(error),
         work=None if len(work) == len(columns) else added(work),
         misses=tuple(
             LevelMisses(column.level, column.function, column.cost)

@@ -241,8 +241,8 @@ class _Counts:
             self.wide.points, counts, metric=metric, exact=exact, space=self.spaces, variables=self.variables
         )
 
-    def absorbed(self, metric: str, rows: Ids) -> dict[int, Mapping[str, ModelFunction]]:
-        """Return, for call paths that take up others, the efforts that theirs is the sum of, by name.
+    def absorbed(self, metric: str, rows: Ids) -> dict[int, list[ModelFunction]]:
+        """Return, for call paths that take up others, the efforts that theirs is the sum of.
 
         A loop that only one of them has is seen there, where a sum of many hides it. Those of which a part has no
         effort model are left out.
@@ -252,15 +252,14 @@ class _Counts:
         number = np.bincount(self.target[taken], minlength=len(self.counted_itself))
         parts = np.flatnonzero(taken & (number[self.target] > 1))
         efforts = self._effort(metric, counts[parts])
-        names, out = self.wide.tree.names, dict[int, dict[str, ModelFunction]]()
-        open_ = set[int]()
-        for part, function, steadiness in zip(parts.tolist(), efforts.functions, efforts.steadiness, strict=True):
-            row = int(self.target[part])
-            if function is None or steadiness not in (Steadiness.EXACT, Steadiness.DATA_DEPENDENT):
-                open_.add(row)
+        known = np.isin(efforts.steadiness, (Steadiness.EXACT, Steadiness.DATA_DEPENDENT))
+        out: dict[int, list[ModelFunction]] = {row: [] for row in set(self.target[parts].tolist())}
+        for row, function, is_known in zip(self.target[parts].tolist(), efforts.functions, known, strict=True):
+            if row in out and function is not None and is_known:
+                out[row].append(function)
             else:
-                out.setdefault(row, {})[names[part]] = function
-        return {row: efforts for row, efforts in out.items() if row not in open_}
+                out.pop(row, None)
+        return out
 
 
 def _polled(counted: CallTree, target: Ids, count: int) -> Mask:

@@ -11,10 +11,20 @@ from typing import Protocol
 import numpy as np
 
 from buran.errors import UsageError
-from buran.modeling.exact.algebra import added, multiplied, parts_of, power, scaled, single, summed
 from buran.modeling.pmnf.candidates import Mask
 from buran.modeling.pmnf.powers import PowerLog
-from buran.modeling.pmnf.terms import Array, ModelFunction, Term
+from buran.modeling.pmnf.terms import (
+    Array,
+    ModelFunction,
+    Term,
+    added,
+    multiplied,
+    parts_of,
+    power,
+    scaled,
+    single,
+    summed,
+)
 from buran.modeling.pmnf.text import format_function
 from buran.modeling.price.discrepancy import Along
 from buran.modeling.priors.communication import CostPart, Operation, Volume

@@ -10,12 +10,11 @@ from functools import cached_property
 
 import numpy as np
 
-from buran.modeling.exact.algebra import added, power, product, scaled, summed
 from buran.modeling.numerics.least_squares import SINGULAR, orthogonal_part, span, unit_columns
 from buran.modeling.numerics.tuning import FEW, MATTERS
 from buran.modeling.pmnf.candidates import Mask
 from buran.modeling.pmnf.repetitions import PointNoise
-from buran.modeling.pmnf.terms import Array, ModelFunction, Term
+from buran.modeling.pmnf.terms import Array, ModelFunction, Term, added, power, product, scaled, summed
 from buran.modeling.price.regression import OUTLIERS, Fitted, regress
 from buran.modeling.priors.prior import Column, Prior
 
@@ -177,14 +176,14 @@ def diagnose(
         present = np.isfinite(values[row])
         if prior is not None and present.any() and (can_wait is None or can_wait[row]):
             own = None if noise is None else PointNoise(noise.deviation[[row]][:, present], noise.degrees[[row]])
-            out[row] = _Times(points[present], values[[row]][:, present], prior, processes, own).tested(
+            out[row] = _Tested(points[present], values[[row]][:, present], prior, processes, own).tested(
                 companions, seed
             )
     return tuple(out)
 
 
 @dataclass(frozen=True, eq=False)
-class _Times:
+class _Tested:
     """Times of one call path, shape (1, point), at points (point, parameter); with their noise where it is known."""
 
     points: Array

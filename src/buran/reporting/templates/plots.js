@@ -96,7 +96,7 @@ function factsOf(path) {
     (path.low === null || path.high === null ? "no interval: too few points" : `interval ${short(path.low)} … ${short(path.high)}`));
   say("dominant term", path.grows);
   say("prior from counts", path.prior);
-  say("from times alone", path.times_alone && path.times_alone + (path.difference_s === null ? "" : `; differs by ${short(path.difference_s)} ± ${short(path.difference_error_s)} ${unit} there`));
+  say("from times alone", path.times_alone);
   say("waiting", path.waiting);
   for (const [metric, model] of Object.entries(path.others)) say(metric.replaceAll("_", " "), model);
   for (const note of path.notes) say("note", note);

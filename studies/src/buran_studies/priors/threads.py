@@ -14,9 +14,8 @@ import numpy as np
 from buran.campaign.plan import Mode
 from buran.errors import ToolError
 from buran.files import write_text
-from buran.modeling.exact.algebra import multiplied, power
 from buran.modeling.experiments import model_experiment
-from buran.modeling.pmnf.terms import Array, ModelFunction
+from buran.modeling.pmnf.terms import Array, ModelFunction, multiplied, power
 from buran.modeling.pmnf.text import format_function
 from buran.modeling.priors.paths import work_of_a_thread
 from buran.modeling.priors.tables import models_from_priors
