@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
@@ -72,71 +72,58 @@ NEIGHBOURS = f"messages to each neighbour: Hoefler, Träff 2009; each {ZHANG}"
 _TREE = (CostPart.STEPS, CostPart.SHARED_BYTES)
 _REDUCTION = (CostPart.STEPS, CostPart.BYTES, CostPart.SHARED_BYTES)
 _MESSAGE = (CostPart.CALL, CostPart.BYTES)
+_ALL_TO_ALL = (CostPart.STEPS, CostPart.PEERS, CostPart.SHARED_BYTES, CostPart.STEP_BYTES)
 _RING = (CostPart.PEERS,)
 _RING_OR_TREE = (CostPart.PEERS, CostPart.STEP_BYTES)
 _AT_THE_ROOT = (CostPart.PEERS, CostPart.OWN_BYTES)  # the mean rank sends its own and leaves
 _CHAIN = (CostPart.PEERS, CostPart.PEER_BYTES)
 
-_TABLE: dict[str, Operation] = {
-    **{name: Operation(_MESSAGE, Volume.SENT, ZHANG) for name in ("Send", "Ssend", "Bsend", "Rsend")},
-    "Recv": Operation(_MESSAGE, Volume.RECEIVED, ZHANG),
-    "Mrecv": Operation(_MESSAGE, Volume.RECEIVED, PEER),
-    "Sendrecv": Operation(_MESSAGE, Volume.BOTH, PEER),
-    "Sendrecv_replace": Operation(_MESSAGE, Volume.BOTH, PEER),
-    "Bcast": Operation((CostPart.STEPS, CostPart.BYTES), Volume.RECEIVED, CHAN, _RING_OR_TREE),
-    "Scatter": Operation(_TREE, Volume.ROOT_SENT, CHAN, _RING),
-    "Scatterv": Operation(_TREE, Volume.ROOT_SENT, f"as scatter: {CHAN}", _RING),
-    "Gather": Operation(_TREE, Volume.ROOT_RECEIVED, CHAN, _AT_THE_ROOT),
-    "Gatherv": Operation(_TREE, Volume.ROOT_RECEIVED, f"as gather: {CHAN}", _AT_THE_ROOT),
-    "Allgather": Operation(_TREE, Volume.RECEIVED, CHAN, _RING),
-    "Allgatherv": Operation(_TREE, Volume.RECEIVED, f"as allgather: {CHAN}", _RING),
-    "Reduce": Operation(_REDUCTION, Volume.SENT, CHAN, _RING_OR_TREE),
-    "Allreduce": Operation(_REDUCTION, Volume.SENT_SHARE, CHAN, _RING_OR_TREE),
-    "Barrier": Operation((CostPart.STEPS,), Volume.NONE, BARRIER, _RING),
-    **{
-        name: Operation(
-            (CostPart.STEPS, CostPart.PEERS, CostPart.SHARED_BYTES, CostPart.STEP_BYTES), Volume.SENT, ALLTOALL
-        )
-        for name in ("Alltoall", "Alltoallv", "Alltoallw")
-    },
-    "Reduce_scatter": Operation(_TREE, Volume.SENT, REDUCE_SCATTER, _RING_OR_TREE),
-    "Reduce_scatter_block": Operation(_TREE, Volume.SENT, REDUCE_SCATTER, _RING_OR_TREE),
-    "Scan": Operation((CostPart.STEPS, CostPart.STEP_BYTES), Volume.BOTH_SHARE, SCAN, _CHAIN),
-    "Exscan": Operation((CostPart.STEPS, CostPart.STEP_BYTES), Volume.BOTH_SHARE, SCAN, _CHAIN),
-    **{name: Operation(_MESSAGE, Volume.BOTH, COMPLETION) for name in ("Wait", "Waitall", "Waitany")},
-    "Start": Operation(_MESSAGE, Volume.SENT, PEER),
-    "Startall": Operation(_MESSAGE, Volume.SENT, PEER),
-    **{
-        f"Neighbor_{name}": Operation(_MESSAGE, Volume.BOTH, NEIGHBOURS)
-        for name in ("allgather", "allgatherv", "alltoall", "alltoallv", "alltoallw")
-    },
-}
-
-# Non-blocking messages leave their bytes where they are posted; non-blocking collectives where they are completed.
-_POSTED = ("Isend", "Issend", "Ibsend", "Irsend")
-_TABLE |= {name: Operation(_MESSAGE, Volume.SENT, PEER) for name in _POSTED}
-_TABLE |= {name: Operation((CostPart.CALL,), Volume.NONE, PEER) for name in ("Irecv", "Imrecv")}
-_COLLECTIVES = tuple(
-    name for name, operation in _TABLE.items() if CostPart.STEPS in operation.parts or name.startswith("Neighbor_")
-)
+_BEGINS = "begins; its bytes belong to its completion"
+_PREPARES = "prepares; its bytes belong to its start or completion"
+_COSTS: Sequence[tuple[str, tuple[CostPart, ...], Volume, str, tuple[CostPart, ...]]] = (
+    ("Send Ssend Bsend Rsend", _MESSAGE, Volume.SENT, ZHANG, ()),
+    ("Recv", _MESSAGE, Volume.RECEIVED, ZHANG, ()),
+    ("Mrecv", _MESSAGE, Volume.RECEIVED, PEER, ()),
+    ("Sendrecv Sendrecv_replace", _MESSAGE, Volume.BOTH, PEER, ()),
+    ("Bcast", (CostPart.STEPS, CostPart.BYTES), Volume.RECEIVED, CHAN, _RING_OR_TREE),
+    ("Scatter", _TREE, Volume.ROOT_SENT, CHAN, _RING),
+    ("Scatterv", _TREE, Volume.ROOT_SENT, f"as scatter: {CHAN}", _RING),
+    ("Gather", _TREE, Volume.ROOT_RECEIVED, CHAN, _AT_THE_ROOT),
+    ("Gatherv", _TREE, Volume.ROOT_RECEIVED, f"as gather: {CHAN}", _AT_THE_ROOT),
+    ("Allgather", _TREE, Volume.RECEIVED, CHAN, _RING),
+    ("Allgatherv", _TREE, Volume.RECEIVED, f"as allgather: {CHAN}", _RING),
+    ("Reduce", _REDUCTION, Volume.SENT, CHAN, _RING_OR_TREE),
+    ("Allreduce", _REDUCTION, Volume.SENT_SHARE, CHAN, _RING_OR_TREE),
+    ("Barrier", (CostPart.STEPS,), Volume.NONE, BARRIER, _RING),
+    ("Alltoall Alltoallv Alltoallw", _ALL_TO_ALL, Volume.SENT, ALLTOALL, ()),
+    ("Reduce_scatter Reduce_scatter_block", _TREE, Volume.SENT, REDUCE_SCATTER, _RING_OR_TREE),
+    ("Scan Exscan", (CostPart.STEPS, CostPart.STEP_BYTES), Volume.BOTH_SHARE, SCAN, _CHAIN),
+    ("Wait Waitall Waitany", _MESSAGE, Volume.BOTH, COMPLETION, ()),
+    ("Start Startall", _MESSAGE, Volume.SENT, PEER, ()),
+    (
+        "Neighbor_allgather Neighbor_allgatherv Neighbor_alltoall Neighbor_alltoallv Neighbor_alltoallw",
+        _MESSAGE, Volume.BOTH, NEIGHBOURS, (),
+    ),
+    # Non-blocking messages leave their bytes where they are posted; non-blocking collectives where they are completed.
+    ("Isend Issend Ibsend Irsend", _MESSAGE, Volume.SENT, PEER, ()),
+    ("Irecv Imrecv", (CostPart.CALL,), Volume.NONE, PEER, ()),
+    (
+        "Comm_create Comm_dup Comm_dup_with_info Comm_split Comm_split_type Cart_create Cart_sub Graph_create "
+        "Dist_graph_create Dist_graph_create_adjacent",
+        (CostPart.STEPS, CostPart.PEERS), Volume.NONE, CREATION, (),
+    ),
+)  # fmt: skip
+_TABLE = {name: Operation(*row) for names, *row in _COSTS for name in names.split()}
+_COLLECTIVES = [
+    name
+    for name, operation in _TABLE.items()
+    if (CostPart.STEPS in operation.parts and operation.source != CREATION) or name.startswith("Neighbor_")
+]
+_TABLE |= {f"I{name[0].lower()}{name[1:]}": Operation((CostPart.CALL,), Volume.NONE, _BEGINS) for name in _COLLECTIVES}
 _TABLE |= {
-    f"I{name[0].lower()}{name[1:]}": Operation(
-        (CostPart.CALL,), Volume.NONE, "begins; its bytes belong to its completion"
-    )
-    for name in _COLLECTIVES
-}
-_TABLE |= {
-    f"{name}_init": Operation((CostPart.CALL,), Volume.NONE, "prepares; its bytes belong to its start or completion")
+    f"{name}_init": Operation((CostPart.CALL,), Volume.NONE, _PREPARES)
     for name in (*_COLLECTIVES, "Send", "Ssend", "Bsend", "Rsend", "Recv")
 }
-
-_TABLE |= {
-    name: Operation((CostPart.STEPS, CostPart.PEERS), Volume.NONE, CREATION)
-    for name in (
-        "Comm_create", "Comm_dup", "Comm_dup_with_info", "Comm_split", "Comm_split_type", "Cart_create", "Cart_sub",
-        "Graph_create", "Dist_graph_create", "Dist_graph_create_adjacent",
-    )
-}  # fmt: skip
 
 OPERATIONS: Mapping[str, Operation] = MappingProxyType({f"MPI_{name}": operation for name, operation in _TABLE.items()})
 

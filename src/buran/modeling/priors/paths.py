@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from types import MappingProxyType
 
 import numpy as np
@@ -206,8 +207,7 @@ class _Counts:
     def of(cls, counted: Experiment, timed: CallTree, processes: str | None, derived: Mapping[str, str]) -> _Counts:
         counted = work_of_a_thread(counted)
         target, itself = project(counted.tree, timed)
-        counted_itself = np.zeros(len(timed), dtype=bool)
-        counted_itself[target[itself]] = True
+        counted_itself = np.isin(np.arange(len(timed)), target[itself])
         values = {}
         for metric in counted.metrics:
             known_metric = metric_of(metric)
@@ -264,7 +264,7 @@ class _Counts:
 
 def _polled(counted: CallTree, target: Ids, count: int) -> Mask:
     """Return shape (timed call path,): whether it polls, as far as counts show."""
-    polls = np.array([counted.regions[r].name.removesuffix("_c") in POLLS for r in counted.region.tolist()], dtype=bool)
+    polls = np.array([counted.regions[r].name in POLLS for r in counted.region.tolist()], dtype=bool)
     parents = target[counted.parent[polls & (counted.parent >= 0)]]
     return np.bincount(parents[parents >= 0], minlength=count) > 0
 
@@ -311,11 +311,13 @@ def _one_computation(effort: Effort, index: int, counts: _Counts, row: int) -> P
             prior = computation_prior(approximate, effort.metric, counts.ranks)
             return PathModel(Source.COMPUTATION, (note,), prior, settled=settled)
     why = _first(
-        (not counted or steadiness is Steadiness.MISSING, f"its {name} were not counted"),
-        (steadiness is Steadiness.UNSTEADY, f"its {name} differ between runs, as those of busy waiting do"),
-        (steadiness is Steadiness.UNEXPLAINED, f"its {name} {_unexplained(counts)}"),
-        (unchecked, f"it polls, and one run of each point does not show whether its {name} depend on that"),
-        (function is None or function.is_zero, f"it executes no {name}"),
+        {
+            f"its {name} were not counted": not counted or steadiness is Steadiness.MISSING,
+            f"its {name} differ between runs, as those of busy waiting do": steadiness is Steadiness.UNSTEADY,
+            f"its {name} {_unexplained(counts)}": steadiness is Steadiness.UNEXPLAINED,
+            f"it polls, and one run of each point does not show whether its {name} depend on that": unchecked,
+            f"it executes no {name}": function is None or function.is_zero,
+        }
     )
     if why or function is None:
         return PathModel.of_times_alone(why, settled)
@@ -326,9 +328,9 @@ def _one_computation(effort: Effort, index: int, counts: _Counts, row: int) -> P
     return PathModel(Source.COMPUTATION, notes, prior, function, settled, proven=gap <= MATTERS)
 
 
-def _first(*reasons: tuple[bool, str]) -> str:
+def _first(reasons: Mapping[str, bool]) -> str:
     """Return the first reason that holds; empty without one."""
-    return next((why for holds, why in reasons if holds), "")
+    return next((why for why, holds in reasons.items() if holds), "")
 
 
 def _unexplained(counts: _Counts) -> str:
@@ -343,56 +345,38 @@ def _communication(
         return [PathModel.of_times_alone("visits and bytes were not recorded")] * len(rows)
     visits = counts.model("visits", rows)
     sizes, size_notes = _communicators(counts, rows)
+    modelled = partial(bytes_of, counts.wide.points, space=counts.spaces, variables=counts.variables)
+    called = counts.values["visits"][rows]
     sent, received = (
-        bytes_of(
-            counts.wide.points,
-            counts.values[name][rows],
-            counts.values["visits"][rows],
-            visits.functions,
-            sizes,
-            metric=name,
-            space=counts.spaces,
-            variables=counts.variables,
-        )
-        for name in metrics[1:]
+        modelled(counts.values[name][rows], called, visits.functions, sizes, metric=name) for name in metrics[1:]
     )
     out: list[PathModel] = []
     for index, (name, row) in enumerate(zip(names, rows.tolist(), strict=True)):
         operation = operation_of(name)
         steadiness = {effort.steadiness[index] for effort in (visits, sent, received)}
         settled = not steadiness & set(OPEN)
+        missing = not counts.counted_itself[row] or Steadiness.MISSING in steadiness
         why = _first(
-            (
-                name.removesuffix("_c") in POLLS,
-                f"{name} polls: how often it is called depends on how long something takes",
-            ),
-            (operation is None, f"there is no cost model of {name}"),
-            (
-                not counts.counted_itself[row] or Steadiness.MISSING in steadiness,
-                "its bytes were not recorded",
-            ),
-            (Steadiness.UNSTEADY in steadiness, "its calls or bytes differ between runs"),
-            (Steadiness.UNEXPLAINED in steadiness, f"its calls or bytes {_unexplained(counts)}"),
+            {
+                f"{name} polls: how often it is called depends on how long something takes": name in POLLS,
+                f"there is no cost model of {name}": operation is None,
+                "its bytes were not recorded": missing,
+                "its calls or bytes differ between runs": Steadiness.UNSTEADY in steadiness,
+                f"its calls or bytes {_unexplained(counts)}": Steadiness.UNEXPLAINED in steadiness,
+            }
         )
         if why or operation is None:
             out.append(PathModel.of_times_alone(why, operation is None or settled))
             continue
-        calls, outwards, inwards = (effort.functions[index] or _NONE for effort in (visits, sent, received))
+        functions = [effort.functions[index] or _NONE for effort in (visits, sent, received)]
+        counted = dict(zip(("visits", "sent", "received"), functions, strict=True))
+        make = partial(communication_prior, operation, name=name, size=sizes[index], **counted)
         try:
-            prior = communication_prior(
-                operation,
-                name=name,
-                visits=calls,
-                size=sizes[index],
-                sent=outwards,
-                received=inwards,
-                mpi=mpi,
-                parameters=counts.wide.parameters,
-            ).that_matters_at(points)
+            prior = make(mpi=mpi, parameters=counts.wide.parameters).that_matters_at(points)
         except UsageError as error:
             out.append(PathModel.of_times_alone(size_notes[index] or error.what, settled))
             continue
-        volume = inwards if outwards == _NONE else outwards
+        volume = counted["received"] if counted["sent"] == _NONE else counted["sent"]
         out.append(PathModel(Source.COMMUNICATION, prior.notes, prior, volume, settled))
     return out
 
