@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import product
 from math import lcm, prod
 
@@ -24,22 +24,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.modeling.exact.rational import (
-    CONSTANT,
     PRODUCTS,
     Counts,
+    Parameter,
     RationalTerm,
+    Scores,
     TermSet,
-    fraction_of,
     monomials,
-    rational_terms,
     term_residues,
-    term_sets,
 )
-from buran.modeling.numerics.modular import PRIME, Residues, checks, inverse, reduced, solved, spans
-from buran.modeling.numerics.modular import product as modular_product
+from buran.modeling.numerics.modular import PRIME, Residues, inverse, reduced, solved, spans
 from buran.modeling.numerics.tuning import FEW
 from buran.modeling.pmnf.alternative import Alternative
-from buran.modeling.pmnf.candidates import Ids, Mask
+from buran.modeling.pmnf.candidates import Ids
 from buran.modeling.pmnf.derived import DerivedValue
 from buran.modeling.pmnf.model import Model, Quality
 from buran.modeling.pmnf.search import SearchOptions
@@ -48,9 +45,6 @@ from buran.modeling.pmnf.terms import Array, ModelFunction, summed
 from buran.modeling.pmnf.terms import product as modelled_product
 from buran.modeling.pmnf.tuning import BEAM, MARGIN_BITS, REACH
 
-_SEED = 20  # of the tests; which numbers they are does not matter
-
-Scores = dict[TermSet, float]  # bits that speak for a set of terms, the best first
 Formula = tuple[ModelFunction, float]  # with the bits that speak for it
 Product = tuple[int, ...]  # for each parameter 0 for the constant, else 1 + place in the table of its terms
 
@@ -80,7 +74,7 @@ def exact_models(points: Array, values: Array, variables: Sequence[Sequence[Deri
     counts = Counts.read(points, values)
     rows = np.flatnonzero(counts.usable & (values != values[:, :1]).any(axis=1))
     of_one = tuple(variable for group in variables for variable in group if len(variable.columns) == 1)
-    lines = [_Parameter.of(points, p, of_one) for p in range(points.shape[1])]
+    lines = [Parameter.of(points, p, of_one) for p in range(points.shape[1])]
     if len(rows) and all(parameter is not None for parameter in lines):
         found = _on_lines([parameter for parameter in lines if parameter is not None], points, values, counts, rows)
         rows = _entered(models, rows, found, points)
@@ -103,7 +97,7 @@ def _entered(models: list[Model | None], rows: Ids, found: Sequence[Model | None
 
 
 def _on_lines(
-    known: Sequence[_Parameter], points: Array, values: Array, counts: Counts, rows: Ids
+    known: Sequence[Parameter], points: Array, values: Array, counts: Counts, rows: Ids
 ) -> list[Model | None]:
     """Find formulas whose terms the lines along each parameter show."""
     models: list[Model | None] = [None] * len(rows)
@@ -144,7 +138,7 @@ def _in_monomials(
     """
     models: list[Model | None] = [None] * len(rows)
     size = len(points)
-    solver = _Solver([_Parameter(tuple(Fraction(i) for i in range(size)), {}, table)], counts.of(rows))
+    solver = _Solver([Parameter(tuple(Fraction(i) for i in range(size)), {}, table)], counts.of(rows))
     columns, residues = solver.columns([(index,) for index in range(len(table) + 1)]), solver.counts.residues()
     basis, needed = spans(columns, residues)
     _, bits = solver.counts.bits(np.arange(size)[None])
@@ -181,7 +175,7 @@ def passes_through(function: ModelFunction, points: Array) -> bool:
     return False
 
 
-def _are_proven(chosen: Sequence[Scores], known: Sequence[_Parameter]) -> bool:
+def _are_proven(chosen: Sequence[Scores], known: Sequence[Parameter]) -> bool:
     """Tell whether the terms of one parameter are proven, and those of each other too that has more than few values."""
     proven = [_is_proven(scores, parameter.levels) for scores, parameter in zip(chosen, known, strict=True)]
     return any(proven) and all(p or parameter.is_passed for p, parameter in zip(proven, known, strict=True))
@@ -191,104 +185,6 @@ def _is_proven(scores: Scores, values: int) -> bool:
     """Tell whether so many values of a parameter determine its best terms."""
     best = next(iter(scores))
     return scores[best] >= MARGIN_BITS if best.terms else values >= FEW
-
-
-@dataclass(frozen=True, eq=False)
-class _Parameter:
-    """A parameter: its values, its lines, and the terms that have fractions as values there.
-
-    Attributes
-    ----------
-    values
-        At each point.
-    lines
-        By the values on them: shape (line, point on the line).
-    table
-        Terms.
-    """
-
-    values: tuple[Fraction, ...]
-    lines: dict[tuple[Fraction, ...], Ids]
-    table: tuple[RationalTerm, ...]
-
-    @property
-    def levels(self) -> int:
-        """Number of values on the longest line."""
-        return max(map(len, self.lines), default=1)
-
-    @property
-    def is_passed(self) -> bool:
-        """Whether terms may pass through all values, as there are few."""
-        return self.levels <= FEW
-
-    @classmethod
-    def of(cls, points: Array, parameter: int, variables: tuple[DerivedValue, ...] = ()) -> _Parameter | None:
-        """Return None if the parameter varies, but no two points differ in it alone."""
-        column = [fraction_of(x) for x in points[:, parameter].tolist()]
-        _, group = np.unique(np.delete(points, parameter, axis=1), axis=0, return_inverse=True)
-        order = np.lexsort((points[:, parameter], group.reshape(-1)))
-        by_values: dict[tuple[Fraction, ...], list[Ids]] = defaultdict(list)
-        for line in np.split(order, np.flatnonzero(np.diff(group.reshape(-1)[order])) + 1):
-            if len(line) > 1:
-                by_values[tuple(column[point] for point in line.tolist())].append(line)
-        levels = tuple(sorted(set(column)))
-        if len(levels) > 1 and not by_values:
-            return None
-        lines = {values: np.stack(some) for values, some in by_values.items()}
-        along = tuple(variable for variable in variables if variable.columns == (parameter,))
-        return cls(tuple(column), lines, rational_terms(parameter, levels, along) if len(levels) > 1 else ())
-
-    def choose(self, counts: Counts) -> list[Scores]:
-        """Return for each call path the sets of terms that explain all lines; none if nothing does."""
-        calls = len(counts.numerators)
-        if not self.lines:
-            return [{CONSTANT: 0.0}] * calls
-        longest = self.levels
-        options = term_sets(tuple(term.cost for term in self.table), longest if self.is_passed else longest - 1)
-        fits = np.ones((len(options), calls), dtype=bool)
-        bits, bits_beyond = np.zeros(calls), np.zeros(calls)  # of values, and of values without a constant
-        constant = np.zeros((len(options), 1), dtype=bool)
-        remainders = counts.residues()
-        random = np.random.default_rng(_SEED)
-        for levels, on_lines in self.lines.items():
-            shares = random.integers(1, PRIME, size=len(on_lines), dtype=np.int64)
-            together = np.zeros((calls, len(levels)), dtype=np.int64)
-            for share, line in zip(shares.tolist(), on_lines, strict=True):
-                together = (together + share * remainders[:, line]) % PRIME
-            tests, usable = _tests(self.table, options, levels)
-            fits &= modular_product(tests, together.T) == 0
-            if len(levels) == longest:
-                fits &= usable[:, None]
-                of_values, beyond = counts.bits(on_lines)
-                bits, bits_beyond = np.maximum(bits, of_values), np.maximum(bits_beyond, beyond)
-                constant = (tests.sum(axis=1) % PRIME == 0)[:, None]  # or something that is one at these values
-        spare = np.array([longest - terms.size for terms in options])[:, None]
-        costs = np.array([terms.cost for terms in options])[:, None]
-        scores = spare * np.where(constant, bits_beyond, bits) - costs
-        scores[~fits] = -np.inf
-        order = np.argsort(-scores, axis=0, kind="stable")[: SearchOptions.alternatives]
-        out = []
-        for call in range(calls):
-            near = order[scores[order[:, call], call] > scores[order[0, call], call] - MARGIN_BITS, call]
-            out.append({options[index]: float(scores[index, call]) for index in near.tolist()})
-        return out
-
-
-@lru_cache(maxsize=64)
-def _tests(
-    table: tuple[RationalTerm, ...], options: tuple[TermSet, ...], levels: tuple[Fraction, ...]
-) -> tuple[Residues, Mask]:
-    """Return for each set of terms a test of values at `levels`, and whether its terms differ there; see `checks`."""
-    columns = term_residues(table, levels)
-    tests = np.zeros((len(options), len(levels)), dtype=np.int64)
-    usable = np.zeros(len(options), dtype=bool)
-    random = np.random.default_rng(_SEED)
-    for size in range(1, len(levels) + 1):
-        some = [index for index, terms in enumerate(options) if terms.size == size]
-        if some:
-            sets = np.array([[0] * options[index].constant + [1 + t for t in options[index].terms] for index in some])
-            tests[some], usable[some] = checks(columns[sets], random)
-    return tests, usable
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,7 +199,7 @@ class _Solver:
         The values.
     """
 
-    parameters: Sequence[_Parameter]
+    parameters: Sequence[Parameter]
     counts: Counts
 
     def formulas(
@@ -313,7 +209,7 @@ class _Solver:
         out: list[list[Formula]] = [[] for _ in calls]
         combined = sorted(product(*chosen), key=lambda some: sum(terms.cost for terms in some))
         for some in combined[: SearchOptions.alternatives]:
-            products = list(product(*(_indices(terms) for terms in some)))
+            products = list(product(*(terms.places for terms in some)))
             columns = self.columns(products)
             if len(products) >= columns.shape[1] or not reduced(columns[None])[2][0]:
                 continue
@@ -406,10 +302,6 @@ class _Solver:
         used = [(p.table[index - 1], p) for p, index in zip(self.parameters, each, strict=True) if index]
         points = range(self.counts.numerators.shape[1])
         return [prod((term.values[p.values[point]] for term, p in used), start=Fraction(1)) for point in points]
-
-
-def _indices(terms: TermSet) -> list[int]:
-    return [0] * terms.constant + [1 + index for index in terms.terms]
 
 
 def _inverted(rows: NDArray[np.object_]) -> NDArray[np.object_]:

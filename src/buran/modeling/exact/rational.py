@@ -1,7 +1,8 @@
-"""Terms whose values are fractions, and what it costs a formula to have them."""
+"""Terms whose values are fractions, what it costs a formula to have them, and which ones explain a parameter."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,17 +12,20 @@ from math import prod
 
 import numpy as np
 
-from buran.modeling.numerics.modular import PRIME, Residues, inverse, residues
-from buran.modeling.numerics.tuning import COMBINATIONS
+from buran.modeling.numerics.modular import PRIME, Residues, checks, inverse, residues
+from buran.modeling.numerics.modular import product as modular_product
+from buran.modeling.numerics.tuning import COMBINATIONS, FEW
 from buran.modeling.pmnf.candidates import Ids, Mask
 from buran.modeling.pmnf.derived import DerivedValue, neighbours
 from buran.modeling.pmnf.powers import Array, BasisFunction, PowerLog
 from buran.modeling.pmnf.search import SearchOptions
 from buran.modeling.pmnf.terms import Factor, Term, product
+from buran.modeling.pmnf.tuning import MARGIN_BITS
 
 # Bits that the terms of one parameter may cost together. Tuned: judgement.
 MOST_BITS = 12
 
+_SEED = 20  # of the tests; which numbers they are does not matter
 _WHOLE = 2**53  # larger whole numbers are not all numbers of a computer
 _LARGEST = 2**62  # of a whole number of 64 bits
 # Powers and logarithms that are tried, with their costs.
@@ -213,9 +217,17 @@ class TermSet:
     cost: int
 
     @property
+    def places(self) -> list[int]:
+        """Those of coefficients: 0 for the constant, 1 + its place for a term."""
+        return [0] * self.constant + [1 + index for index in self.terms]
+
+    @property
     def size(self) -> int:
         """Number of coefficients."""
         return self.constant + len(self.terms)
+
+
+Scores = dict[TermSet, float]  # bits that speak for a set of terms, the best first
 
 
 CONSTANT = TermSet(True, (), 0)
@@ -322,3 +334,101 @@ def term_residues(terms: Sequence[RationalTerm], values: Sequence[Fraction]) -> 
     """Return shape (1 + term, value): of the constant and the terms, modulo the prime."""
     rows = [np.ones(len(values), dtype=np.int64), *(residues([term.values[x] for x in values]) for term in terms)]
     return np.stack(rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Parameter:
+    """A parameter: its values, its lines, and the terms that have fractions as values there.
+
+    Attributes
+    ----------
+    values
+        At each point.
+    lines
+        By the values on them: shape (line, point on the line).
+    table
+        Terms.
+    """
+
+    values: tuple[Fraction, ...]
+    lines: dict[tuple[Fraction, ...], Ids]
+    table: tuple[RationalTerm, ...]
+
+    @property
+    def levels(self) -> int:
+        """Number of values on the longest line."""
+        return max(map(len, self.lines), default=1)
+
+    @property
+    def is_passed(self) -> bool:
+        """Whether terms may pass through all values, as there are few."""
+        return self.levels <= FEW
+
+    @classmethod
+    def of(cls, points: Array, parameter: int, variables: tuple[DerivedValue, ...] = ()) -> Parameter | None:
+        """Return None if the parameter varies, but no two points differ in it alone."""
+        column = [fraction_of(x) for x in points[:, parameter].tolist()]
+        _, group = np.unique(np.delete(points, parameter, axis=1), axis=0, return_inverse=True)
+        order = np.lexsort((points[:, parameter], group.reshape(-1)))
+        by_values: dict[tuple[Fraction, ...], list[Ids]] = defaultdict(list)
+        for line in np.split(order, np.flatnonzero(np.diff(group.reshape(-1)[order])) + 1):
+            if len(line) > 1:
+                by_values[tuple(column[point] for point in line.tolist())].append(line)
+        levels = tuple(sorted(set(column)))
+        if len(levels) > 1 and not by_values:
+            return None
+        lines = {values: np.stack(some) for values, some in by_values.items()}
+        along = tuple(variable for variable in variables if variable.columns == (parameter,))
+        return cls(tuple(column), lines, rational_terms(parameter, levels, along) if len(levels) > 1 else ())
+
+    def choose(self, counts: Counts) -> list[Scores]:
+        """Return for each call path the sets of terms that explain all lines; none if nothing does."""
+        calls = len(counts.numerators)
+        if not self.lines:
+            return [{CONSTANT: 0.0}] * calls
+        longest = self.levels
+        options = term_sets(tuple(term.cost for term in self.table), longest if self.is_passed else longest - 1)
+        fits = np.ones((len(options), calls), dtype=bool)
+        bits, bits_beyond = np.zeros(calls), np.zeros(calls)  # of values, and of values without a constant
+        constant = np.zeros((len(options), 1), dtype=bool)
+        remainders = counts.residues()
+        random = np.random.default_rng(_SEED)
+        for levels, on_lines in self.lines.items():
+            shares = random.integers(1, PRIME, size=len(on_lines), dtype=np.int64)
+            together = np.zeros((calls, len(levels)), dtype=np.int64)
+            for share, line in zip(shares.tolist(), on_lines, strict=True):
+                together = (together + share * remainders[:, line]) % PRIME
+            tests, usable = _tests(self.table, options, levels)
+            fits &= modular_product(tests, together.T) == 0
+            if len(levels) == longest:
+                fits &= usable[:, None]
+                of_values, beyond = counts.bits(on_lines)
+                bits, bits_beyond = np.maximum(bits, of_values), np.maximum(bits_beyond, beyond)
+                constant = (tests.sum(axis=1) % PRIME == 0)[:, None]  # or something that is one at these values
+        spare = np.array([longest - terms.size for terms in options])[:, None]
+        costs = np.array([terms.cost for terms in options])[:, None]
+        scores = spare * np.where(constant, bits_beyond, bits) - costs
+        scores[~fits] = -np.inf
+        order = np.argsort(-scores, axis=0, kind="stable")[: SearchOptions.alternatives]
+        out = []
+        for call in range(calls):
+            near = order[scores[order[:, call], call] > scores[order[0, call], call] - MARGIN_BITS, call]
+            out.append({options[index]: float(scores[index, call]) for index in near.tolist()})
+        return out
+
+
+@lru_cache(maxsize=64)
+def _tests(
+    table: tuple[RationalTerm, ...], options: tuple[TermSet, ...], levels: tuple[Fraction, ...]
+) -> tuple[Residues, Mask]:
+    """Return for each set of terms a test of values at `levels`, and whether its terms differ there; see `checks`."""
+    columns = term_residues(table, levels)
+    tests = np.zeros((len(options), len(levels)), dtype=np.int64)
+    usable = np.zeros(len(options), dtype=bool)
+    random = np.random.default_rng(_SEED)
+    for size in range(1, len(levels) + 1):
+        some = [index for index, terms in enumerate(options) if terms.size == size]
+        if some:
+            sets = np.array([options[index].places for index in some])
+            tests[some], usable[some] = checks(columns[sets], random)
+    return tests, usable

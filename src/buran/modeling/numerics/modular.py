@@ -141,15 +141,14 @@ def solved(columns: Residues, values: Residues) -> tuple[NDArray[np.bool_], Resi
     Returns
     -------
     fits
-        Shape (value,): whether they are, but for chance.
+        Shape (value,): whether they are.
     coefficients
         Shape (value, column): the multiples; of no use where it does not fit.
     """
-    tests, _ = checks(columns[None], np.random.default_rng(0))
-    fits = product(values, tests.T)[:, 0] == 0
     _, pivots, _ = reduced(columns[None])
     size = len(columns)
     rows, order, _ = reduced(np.concatenate([columns[:, pivots[0]].T, np.eye(size, dtype=np.int64)], axis=1)[None])
     inverted = np.empty((size, size), dtype=np.int64)
     inverted[order[0]] = rows[0, :, size:]
-    return fits, product(values[:, pivots[0]], inverted.T)
+    coefficients = product(values[:, pivots[0]], inverted.T)
+    return (product(coefficients, columns) == values % PRIME).all(axis=1), coefficients
