@@ -119,10 +119,6 @@ def test_missing_values_and_priors_are_left_out() -> None:
 def test_bad_requests_are_refused() -> None:
     with pytest.raises(UsageError, match="do not match"):
         fit_priors(POINTS, np.ones((2, 3)), [PRIOR])
-    with pytest.raises(UsageError, match="spread of costs"):
-        FitOptions(cost_spread=0)
-    with pytest.raises(UsageError, match="standard deviations above 0"):
-        FitOptions(outliers=0)
 
 
 def test_predictions_are_those_of_the_models() -> None:

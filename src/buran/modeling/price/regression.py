@@ -132,11 +132,14 @@ def regress(
         if step == 0:
             weights = _sized(weights, target)
         problem = _problem(columns, target, weights, scaled_belief, share, before)
-        solution = _solved(problem, nonnegative)
+        solution = solve(*problem)
+        solution = without_negative(solution, *problem) if nonnegative else solution
         before, guess, last = solution.coefficients, solution.coefficients @ columns.T, guess
         rank = _rank(columns, weights, solution.free & _determined(columns, weights, scaled_belief, share))
         if np.isfinite(outliers):
-            trust = _trust(target, guess, present, outliers * _few(present, rank), value_worth)
+            points = present.sum(axis=1)  # residuals are too small where coefficients follow few of them
+            few = np.sqrt(points / np.maximum(points - rank, 1))
+            trust = _trust(target, guess, present, outliers * few, value_worth)
         # s^2 = sum_i (w_i (y_i - f(x_i)))^2 / (n - rank)
         rest = ((weights * (target - guess)) ** 2).sum(axis=1)
         degrees = np.maximum(present.sum(axis=1) - rank, 0)
@@ -203,12 +206,6 @@ def _determined(columns: Array, weights: Array, belief: Belief | None, noise: Ar
     return np.asarray(~belief.given | (weights**2 @ columns**2 > known))
 
 
-def _few(present: Mask, rank: Ids) -> Array:
-    """Return shape (call path,): by what residuals are too small because coefficients follow few points."""
-    points = present.sum(axis=1)
-    return np.asarray(np.sqrt(points / np.maximum(points - rank, 1)))
-
-
 def _weights(guess: Array, present: Mask) -> Array:
     size = np.abs(guess)
     largest = size.max(axis=1, keepdims=True, initial=0.0)
@@ -234,11 +231,6 @@ def _problem(
         expected = np.where(sure, belief.mean, before)
     system = condensed(columns, target, weights, expected, np.sqrt(pull))
     return (*system, np.ones(system[1].shape))
-
-
-def _solved(problem: _Problem, at_least_0: bool) -> Solution:
-    solution = solve(*problem)
-    return without_negative(solution, *problem) if at_least_0 else solution
 
 
 def _with_expected(problem: _Problem, solution: Solution, costs: Mask, noise: Array) -> Solution:

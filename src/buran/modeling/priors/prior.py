@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Protocol
@@ -302,34 +302,34 @@ def communication_prior(
         volume = None
     if size == ONE and CostPart.STEPS in operation.parts:
         notes.append(ALONE)
-    columns, parts = [Column("constant", ONE)], _parts(visits, volume, size)
-    for part in operation.parts:
-        made = parts[part]
-        if made is None:
-            if volume is None and "B" in part.value:
-                continue
-            raise UsageError(
-                f"the cost model of {name} needs the size of its communicator",
-                why="it is not known" if size is None else "it is no single power of the parameters",
-                hint="the model of its time is made without a prior",
-            )
-        if not made.is_zero and _shape(made) not in [_shape(column.function) for column in columns]:
-            columns.append(Column(part.value, made))
+    parts = _parts(visits, volume, size)
+    if any(parts[part] is None and (volume is not None or "B" not in part.value) for part in operation.parts):
+        raise UsageError(
+            f"the cost model of {name} needs the size of its communicator",
+            why="it is not known" if size is None else "it is no single power of the parameters",
+            hint="the model of its time is made without a prior",
+        )
+    source, constant = operation.source, [Column("constant", ONE)]
+    columns = _with_others(constant, ((part.value, parts[part]) for part in operation.parts))
     further = [(part.value, parts[part]) for part in operation.others]
-    source = operation.source
     known = {} if mpi is None else mpi.parts(name.removesuffix("_c"), visits, volume, size, parameters)
     if known and mpi is not None:
         source = mpi.source
         notes.append(f"which algorithm runs is known: {source}")
         further = [*((column.name, column.function) for column in columns[1:]), *further]
-        columns = [columns[0], *(Column(part, function) for part, function in known.items())]
-    whole = list(columns)
-    for title, other in further:
-        if other is not None and not other.is_zero and _shape(other) not in [_shape(c.function) for c in whole]:
-            whole.append(Column(title, other))
+        columns = [*constant, *(Column(part, function) for part, function in known.items())]
+    others = _with_others(columns, further)[len(columns) :]
     switches = _switches(visits, volume, size) if CostPart.STEPS in operation.parts else ()
-    others = tuple(whole[len(columns) :])
-    return Prior(tuple(columns), f"{name}: {source}", tuple(notes), others, switches, bool(known))
+    return Prior(tuple(columns), f"{name}: {source}", tuple(notes), tuple(others), switches, bool(known))
+
+
+def _with_others(columns: Sequence[Column], further: Iterable[tuple[str, ModelFunction | None]]) -> list[Column]:
+    """Return columns, and further ones that are neither 0 nor multiples of those before."""
+    out = list(columns)
+    for title, function in further:
+        if function is not None and not function.is_zero and _shape(function) not in [_shape(c.function) for c in out]:
+            out.append(Column(title, function))
+    return out
 
 
 def _switches(

@@ -53,12 +53,6 @@ class FitOptions:
     outliers: float = OUTLIERS
     price: bool = True
 
-    def __post_init__(self) -> None:
-        if not self.outliers > 0:
-            raise UsageError("outliers begin at some standard deviations above 0", why=f"it is {self.outliers:g}")
-        if not self.cost_spread > 0:
-            raise UsageError("the spread of costs is a share above 0", why=f"it is {self.cost_spread:g}")
-
 
 PUBLISHED = FitOptions(nonnegative=False, cost_spread=np.inf, share=False, outliers=np.inf, price=False)
 """As in the paper on noise-resilient priors: linear regression of each call path alone."""
@@ -76,8 +70,6 @@ class Resilient:
         Coefficients of the prior's columns.
     model
         Function, quality and covariance.
-    noise
-        Standard deviation of a measurement around it, as a share of the value; NaN without a degree of freedom.
     costs
         What the coefficients may be, all as likely: one, or, where costs of misses are not told by times, one for each
         part of what may be expected of these.
@@ -86,7 +78,6 @@ class Resilient:
     prior: Prior
     coefficients: tuple[float, ...]
     model: Model
-    noise: float
     costs: tuple[Fitted, ...] = field(default=(), compare=False, repr=False)
 
 
@@ -145,7 +136,6 @@ def fit_priors(
                 group.priors[index],
                 tuple(fitted.coefficients[index].tolist()),
                 models[index],
-                float(fitted.noise[index]),
                 tuple(each.of(index) for each in fits or [fitted]),
             )
     return _priced(points, values, out, noise) if options.price and any(out) else tuple(out)
