@@ -88,7 +88,7 @@ def test_the_communicator_counts_not_the_world() -> None:
 
 @pytest.mark.parametrize("size", [None, added((P, ONE)), power(0, 0, 1)])
 def test_sizes_that_are_no_single_power_are_refused(size: ModelFunction | None) -> None:
-    with pytest.raises(UsageError, match="size of its communicator"):
+    with pytest.raises(UsageError, match="communicator"):
         prior_of("MPI_Allreduce", EVERYBODY, EVERYBODY, size)
 
 

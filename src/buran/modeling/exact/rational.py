@@ -169,7 +169,7 @@ def _multiplied(parts: Sequence[RationalTerm]) -> RationalTerm:
     """Multiply; factors of the same variable become one, which costs a bit more."""
     factors = [factor for part in parts for factor in part.factors]
     again = len(factors) - len({(factor.parameter, factor.variable) for factor in factors})
-    values = {i: prod(part.values[i] for part in parts) for i in parts[0].values}
+    values = {i: prod((part.values[i] for part in parts), start=Fraction(1)) for i in parts[0].values}
     return RationalTerm(product(*(part.term for part in parts)), sum(part.cost for part in parts) + again, values)
 
 

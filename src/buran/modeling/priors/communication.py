@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
@@ -80,40 +80,40 @@ _CHAIN = (CostPart.PEERS, CostPart.PEER_BYTES)
 
 _BEGINS = "begins; its bytes belong to its completion"
 _PREPARES = "prepares; its bytes belong to its start or completion"
-_COSTS: Sequence[tuple[str, tuple[CostPart, ...], Volume, str, tuple[CostPart, ...]]] = (
-    ("Send Ssend Bsend Rsend", _MESSAGE, Volume.SENT, ZHANG, ()),
-    ("Recv", _MESSAGE, Volume.RECEIVED, ZHANG, ()),
-    ("Mrecv", _MESSAGE, Volume.RECEIVED, PEER, ()),
-    ("Sendrecv Sendrecv_replace", _MESSAGE, Volume.BOTH, PEER, ()),
-    ("Bcast", (CostPart.STEPS, CostPart.BYTES), Volume.RECEIVED, CHAN, _RING_OR_TREE),
-    ("Scatter", _TREE, Volume.ROOT_SENT, CHAN, _RING),
-    ("Scatterv", _TREE, Volume.ROOT_SENT, f"as scatter: {CHAN}", _RING),
-    ("Gather", _TREE, Volume.ROOT_RECEIVED, CHAN, _AT_THE_ROOT),
-    ("Gatherv", _TREE, Volume.ROOT_RECEIVED, f"as gather: {CHAN}", _AT_THE_ROOT),
-    ("Allgather", _TREE, Volume.RECEIVED, CHAN, _RING),
-    ("Allgatherv", _TREE, Volume.RECEIVED, f"as allgather: {CHAN}", _RING),
-    ("Reduce", _REDUCTION, Volume.SENT, CHAN, _RING_OR_TREE),
-    ("Allreduce", _REDUCTION, Volume.SENT_SHARE, CHAN, _RING_OR_TREE),
-    ("Barrier", (CostPart.STEPS,), Volume.NONE, BARRIER, _RING),
-    ("Alltoall Alltoallv Alltoallw", _ALL_TO_ALL, Volume.SENT, ALLTOALL, ()),
-    ("Reduce_scatter Reduce_scatter_block", _TREE, Volume.SENT, REDUCE_SCATTER, _RING_OR_TREE),
-    ("Scan Exscan", (CostPart.STEPS, CostPart.STEP_BYTES), Volume.BOTH_SHARE, SCAN, _CHAIN),
-    ("Wait Waitall Waitany", _MESSAGE, Volume.BOTH, COMPLETION, ()),
-    ("Start Startall", _MESSAGE, Volume.SENT, PEER, ()),
+_COSTS = (
+    ("Send Ssend Bsend Rsend", Operation(_MESSAGE, Volume.SENT, ZHANG)),
+    ("Recv", Operation(_MESSAGE, Volume.RECEIVED, ZHANG)),
+    ("Mrecv", Operation(_MESSAGE, Volume.RECEIVED, PEER)),
+    ("Sendrecv Sendrecv_replace", Operation(_MESSAGE, Volume.BOTH, PEER)),
+    ("Bcast", Operation((CostPart.STEPS, CostPart.BYTES), Volume.RECEIVED, CHAN, _RING_OR_TREE)),
+    ("Scatter", Operation(_TREE, Volume.ROOT_SENT, CHAN, _RING)),
+    ("Scatterv", Operation(_TREE, Volume.ROOT_SENT, f"as scatter: {CHAN}", _RING)),
+    ("Gather", Operation(_TREE, Volume.ROOT_RECEIVED, CHAN, _AT_THE_ROOT)),
+    ("Gatherv", Operation(_TREE, Volume.ROOT_RECEIVED, f"as gather: {CHAN}", _AT_THE_ROOT)),
+    ("Allgather", Operation(_TREE, Volume.RECEIVED, CHAN, _RING)),
+    ("Allgatherv", Operation(_TREE, Volume.RECEIVED, f"as allgather: {CHAN}", _RING)),
+    ("Reduce", Operation(_REDUCTION, Volume.SENT, CHAN, _RING_OR_TREE)),
+    ("Allreduce", Operation(_REDUCTION, Volume.SENT_SHARE, CHAN, _RING_OR_TREE)),
+    ("Barrier", Operation((CostPart.STEPS,), Volume.NONE, BARRIER, _RING)),
+    ("Alltoall Alltoallv Alltoallw", Operation(_ALL_TO_ALL, Volume.SENT, ALLTOALL)),
+    ("Reduce_scatter Reduce_scatter_block", Operation(_TREE, Volume.SENT, REDUCE_SCATTER, _RING_OR_TREE)),
+    ("Scan Exscan", Operation((CostPart.STEPS, CostPart.STEP_BYTES), Volume.BOTH_SHARE, SCAN, _CHAIN)),
+    ("Wait Waitall Waitany", Operation(_MESSAGE, Volume.BOTH, COMPLETION)),
+    ("Start Startall", Operation(_MESSAGE, Volume.SENT, PEER)),
     (
         "Neighbor_allgather Neighbor_allgatherv Neighbor_alltoall Neighbor_alltoallv Neighbor_alltoallw",
-        _MESSAGE, Volume.BOTH, NEIGHBOURS, (),
+        Operation(_MESSAGE, Volume.BOTH, NEIGHBOURS),
     ),
     # Non-blocking messages leave their bytes where they are posted; non-blocking collectives where they are completed.
-    ("Isend Issend Ibsend Irsend", _MESSAGE, Volume.SENT, PEER, ()),
-    ("Irecv Imrecv", (CostPart.CALL,), Volume.NONE, PEER, ()),
+    ("Isend Issend Ibsend Irsend", Operation(_MESSAGE, Volume.SENT, PEER)),
+    ("Irecv Imrecv", Operation((CostPart.CALL,), Volume.NONE, PEER)),
     (
         "Comm_create Comm_dup Comm_dup_with_info Comm_split Comm_split_type Cart_create Cart_sub Graph_create "
         "Dist_graph_create Dist_graph_create_adjacent",
-        (CostPart.STEPS, CostPart.PEERS), Volume.NONE, CREATION, (),
+        Operation((CostPart.STEPS, CostPart.PEERS), Volume.NONE, CREATION),
     ),
-)  # fmt: skip
-_TABLE = {name: Operation(*row) for names, *row in _COSTS for name in names.split()}
+)
+_TABLE = {name: operation for names, operation in _COSTS for name in names.split()}
 _COLLECTIVES = [
     name
     for name, operation in _TABLE.items()

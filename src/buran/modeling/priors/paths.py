@@ -368,15 +368,14 @@ def _communication(
         if why or operation is None:
             out.append(PathModel.of_times_alone(why, operation is None or settled))
             continue
-        functions = [effort.functions[index] or _NONE for effort in (visits, sent, received)]
-        counted = dict(zip(("visits", "sent", "received"), functions, strict=True))
-        make = partial(communication_prior, operation, name=name, size=sizes[index], **counted)
+        calls, outwards, inwards = (effort.functions[index] or _NONE for effort in (visits, sent, received))
+        make = partial(communication_prior, operation, name=name, size=sizes[index], mpi=mpi)
         try:
-            prior = make(mpi=mpi, parameters=counts.wide.parameters).that_matters_at(points)
+            prior = make(visits=calls, sent=outwards, received=inwards, parameters=counts.wide.parameters)
         except UsageError as error:
             out.append(PathModel.of_times_alone(size_notes[index] or error.what, settled))
             continue
-        volume = counted["received"] if counted["sent"] == _NONE else counted["sent"]
+        prior, volume = prior.that_matters_at(points), inwards if outwards == _NONE else outwards
         out.append(PathModel(Source.COMMUNICATION, prior.notes, prior, volume, settled))
     return out
 

@@ -16,6 +16,7 @@ from buran.modeling.pmnf.powers import PowerLog
 from buran.modeling.pmnf.terms import (
     Array,
     ModelFunction,
+    Part,
     Term,
     added,
     multiplied,
@@ -416,12 +417,12 @@ def _inverse_and_log2(size: ModelFunction | None) -> tuple[ModelFunction | None,
         for bases in ([PowerLog(-power) for power in powers], [PowerLog(Fraction(0), 1)] * len(powers))
     )
     constant = math.log2(part[0])
-    summands = [(constant if abs(constant) >= _SMALL else 0.0, None)]
+    summands: list[Part] = [(constant if abs(constant) >= _SMALL else 0.0, None)]
     summands += [(float(power), Term((log,))) for power, log in zip(powers, logs, strict=True)]
     return summed([(1.0 / part[0], Term(tuple(turned)) if turned else None)]), summed(summands)
 
 
-def _shape(function: ModelFunction) -> list[tuple[float, Term | None]]:
+def _shape(function: ModelFunction) -> list[Part]:
     """Return a function that is not 0 without its size: that of its multiples is the same but for rounding."""
     parts = [part for part in parts_of(function) if part[0]]
     return [(round(coefficient / parts[0][0], _DIGITS), term) for coefficient, term in parts]

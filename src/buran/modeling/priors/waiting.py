@@ -235,8 +235,8 @@ class _Tested:
             return []
         several = ranks_above_one(self.points, processes) > 1
         others = set[Term]()
-        for term in (*(term for function in self.prior.functions for term in function.terms), *companions):
-            kept = [f for f in term.factors if (f.parameter != processes) != f.basis.falls]
+        for known in (*(term for function in self.prior.functions for term in function.terms), *companions):
+            kept = [f for f in known.factors if (f.parameter != processes) != f.basis.falls]
             kept = [f for f in kept if f.parameter != processes or not several]
             others |= {Term(tuple(kept))} if kept else set()
         work = [None, *sorted(others, key=lambda term: term.growth_order)]
