@@ -13,7 +13,7 @@ _SUFFIXES = (".csv", ".tsv")
 def fit_and_write(arguments: argparse.Namespace) -> int:
     """Fit a tensor model, write it, and say what it is worth."""
     from buran.modeling.tensor import CPRegressor
-    from buran.modeling.tensor.store import save_model, to_bytes
+    from buran.modeling.tensor.model import save_model, to_bytes
 
     if arguments.output is None:
         raise UsageError("a tensor model is written to a file", hint="add -o MODEL.npz")

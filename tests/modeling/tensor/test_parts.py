@@ -3,8 +3,8 @@
 import numpy as np
 
 from buran.modeling.tensor.axes import columns_of, encode, fit_axes
+from buran.modeling.tensor.blend import features, grow, tree_arrays
 from buran.modeling.tensor.smooth import Coordinates, PartOptions, fit_part, make_basis
-from buran.modeling.tensor.trees import features, grow, tree_arrays
 
 
 def axes_of(X, scale):

@@ -8,12 +8,9 @@ from hypothesis import strategies as st
 from buran.cli import main
 from buran.modeling.tensor import load_model
 from buran.modeling.tensor.axes import columns_of, encode, fit_axes
-from buran.modeling.tensor.published.als import complete, rows_product
-from buran.modeling.tensor.published.cells import fill_cells, make_mode, unique_rows
-from buran.modeling.tensor.published.interpolate import predict_log_linear
-from buran.modeling.tensor.published.model import PublishedModel
-from buran.modeling.tensor.published.positive import complete_positive
-from buran.modeling.tensor.published.spline import fit_hinges
+from buran.modeling.tensor.published.cells import fill_cells, make_mode, predict_log_linear
+from buran.modeling.tensor.published.completion import complete, complete_positive, rows_product
+from buran.modeling.tensor.published.model import PublishedModel, fit_hinges
 
 
 def axes_of(X, scale):
@@ -33,19 +30,10 @@ def test_nodes_ascend_and_hold_both_ends(values, cells):
     assert place.min() >= 0 and place.max() < mode.size
 
 
-@settings(max_examples=30)
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), min_size=1, max_size=60))
-def test_unique_rows(rows):
-    index = np.array(rows)
-    distinct, place = unique_rows(index)
-    assert (distinct[place] == index).all()
-    assert len(distinct) == len(set(rows))
-
-
 def test_cells_average_times():
     axes, points = axes_of(np.array([[1.0], [1.0], [2.0]]), ["linear"])
-    held = fill_cells(points, np.array([1.0, 3.0, 5.0]), [make_mode(axes[0], 4)])
-    assert held.mean.tolist() == [2.0, 5.0] and held.count.tolist() == [2, 1]
+    index, mean = fill_cells(points, np.array([1.0, 3.0, 5.0]), [make_mode(axes[0], 4)])
+    assert index.tolist() == [[0], [1]] and mean.tolist() == [2.0, 5.0]
 
 
 def test_least_squares_completes_a_low_rank_tensor():

@@ -9,7 +9,7 @@ from buran.cli import main
 from buran.errors import FormatError
 from buran.modeling.tensor import CPRegressor, load_model
 from buran.modeling.tensor.axes import columns_of
-from buran.modeling.tensor.store import to_bytes
+from buran.modeling.tensor.model import to_bytes
 
 
 def table(count=300):

@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from buran.modeling.tensor.model import TensorModel
-from buran.modeling.tensor.store import load_model, save_model
+from buran.modeling.tensor.model import TensorModel, load_model, save_model
 
 if TYPE_CHECKING:
     from buran.modeling.tensor.regressor import CPRegressor

@@ -1,4 +1,4 @@
-"""Parameters of a tensor model: their scales, their nodes, and how points are placed between nodes."""
+"""Parameters of a tensor model: their scales, tables of points, and the edges of what was measured."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from buran.errors import UsageError
-from buran.modeling.tensor.tuning import FEW_NODES
+
+# A numerical parameter with at most this many values has a node at each of them. Tuned: no record of its own; choices
+# were made under seeds other than the reported one (evidence/tensor.md).
+FEW_NODES = 16
 
 Array = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -231,3 +234,33 @@ def refuse(points: Array, axes: Sequence[Axis], far: NDArray[np.bool_]) -> None:
             hint=f"make the model with extrapolate=[{axis.name!r}] (--extrapolate {axis.name}), "
             "or predict with outside='clamp' (--outside clamp)",
         )
+
+
+def cut_off(
+    points: Array, axes: Sequence[Axis], free: tuple[int, ...], octaves: int, together: bool = True
+) -> tuple[Whole, Whole]:
+    """Return the observations with small and those with the largest values of the extrapolated parameters.
+
+    The largest of all of them `together`, or of one of them at least.
+    """
+    inside, outside = np.ones(len(points), dtype=bool), np.full(len(points), together)
+    for j in free:
+        high = axes[j].high
+        if high <= axes[j].low:
+            continue
+        step = high - axes[j].low
+        bound = high / 2**octaves if axes[j].low > 0 else high - step * octaves / 4
+        top = high / 2 if axes[j].low > 0 else high - step / 4
+        inside &= points[:, j] <= bound
+        outside = outside & (points[:, j] > top) if together else outside | (points[:, j] > top)
+    return np.flatnonzero(inside), np.flatnonzero(outside)
+
+
+def narrowed(points: Array, axes: tuple[Axis, ...], free: tuple[int, ...]) -> tuple[Axis, ...]:
+    """Return the axes as they would be, had only these points been measured."""
+    out = list(axes)
+    for j in free:
+        axis, column = axes[j], points[:, j]
+        values = axis.values[axis.values <= column.max()] if len(axis.values) else axis.values
+        out[j] = Axis(axis.name, axis.scale, float(column.min()), float(column.max()), values, axis.whole)
+    return tuple(out)

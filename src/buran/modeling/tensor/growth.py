@@ -1,28 +1,27 @@
 """Extrapolation of the default preset: the model at the edge of the measured range, times a growth beyond it.
 
-Growth comes from one of a few candidates that cannot oscillate: sums of monomials with positive coefficients, and
-products of smooth functions that go on as straight lines on a logarithmic scale. The one that best predicts the
-largest measured values from smaller ones is taken. A guard bounds the growth by the slopes at the edge;
-what rises there does not fall beyond.
+Growth comes from functions that cannot oscillate: products of smooth functions that go on as straight lines on a
+logarithmic scale, alone or averaged with sums of monomials with positive coefficients, whichever predicts the largest
+measured values from smaller ones better. A guard bounds the growth by the slopes at the edge; what rises there does
+not fall beyond.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
 
 from buran.modeling.numerics.least_squares import nonnegative
 from buran.modeling.numerics.tuning import COMBINATIONS
-from buran.modeling.tensor.axes import Array, Axis
-from buran.modeling.tensor.edge import cut_off, narrowed
+from buran.modeling.tensor.axes import Array, Axis, cut_off, narrowed
 from buran.modeling.tensor.smooth import Basis, Coordinates, CPPart, PartOptions, fit_part, make_basis
 
 # Exponents of monomials. Tuned: no record of its own; choices were made under seeds other than the reported one
 # (evidence/tensor.md).
-POWERS = (0.0, 0.5, 1.0)
+POWERS = (0.0, 1.0)
 # By what a slope may differ from that of the upper range, and logarithms by which lines may correct monomials. Tuned:
 # no record of its own; choices were made under seeds other than the reported one (evidence/tensor.md).
 SLACK = 0.5
@@ -75,7 +74,7 @@ class StraightLines:
 
 
 GrowthModel = Monomials | StraightLines
-_UNTRIED = np.zeros((0, 1))
+_LINES = 3  # from different starts
 _FEWEST = 20  # observations that tell an error
 
 
@@ -187,51 +186,40 @@ def fit_growth(
     free
         Columns of the parameters that are extrapolated.
     """
-    scores: dict[str, list[float]] = {name: [] for name in CANDIDATES}
-    errors: dict[str, list[Array]] = {name: [] for name in CANDIDATES}
+    errors: dict[bool, list[Array]] = {True: [], False: []}  # with monomials, and of lines alone
     for octaves in OCTAVES:
         inside, outside = cut_off(points, axes, free, octaves)
         if len(outside) < _FEWEST:
             inside, outside = cut_off(points, axes, free, octaves, together=False)
         if len(outside) < _FEWEST or len(inside) < 50:
             continue
-        inner_axes = narrowed(points[inside], axes, free)
-        base = _lines(points[inside], logs[inside], inner_axes, 12, 6, 1e-2, random)
-        for name in CANDIDATES:
-            models = _fit(name, points[inside], logs[inside], inner_axes, free, random)
-            grown = Extrapolation(free, models, _slopes(points[inside], logs[inside], inner_axes, random), "", _UNTRIED)
-            edge, rise = grown.add(points[outside], inner_axes)
-            predicted = base.predict_log(edge) + rise
-            gaps = np.abs(predicted - logs[outside])
-            scores[name].append(float(gaps.mean()))
-            errors[name].append(np.quantile(gaps, np.linspace(0, 1, _QUANTILES)))
+        own = points[inside], logs[inside], narrowed(points[inside], axes, free)
+        base, grown = _lines(*own, 12, 6, 1e-2, random), _growth(*own, free, random)
+        for with_monomials, models in ((True, grown.models), (False, grown.models[1:])):
+            edge, rise = replace(grown, models=models).add(points[outside], own[2])
+            errors[with_monomials].append(np.abs(base.predict_log(edge) + rise - logs[outside]))
+    means = {each: float(np.mean([gaps.mean() for gaps in own])) for each, own in errors.items() if own}
+    with_monomials, reason = True, "too few observations are left to try lines alone"
     if len(free) > 1:
-        name, reason = _FALLBACK, "several parameters may leave the range together"
-    elif not scores[_FALLBACK]:
-        name, reason = _FALLBACK, "too few observations are left to try candidates on"
-    else:
-        means = {candidate: float(np.mean(own)) for candidate, own in scores.items()}
-        name = min(means, key=lambda candidate: means[candidate])
-        reason = f"mean error {means[name]:.3g} at the largest measured values, predicted from smaller ones"
-    models = _fit(name, points, logs, axes, free, random)
-    tried = np.array(errors[name]) if errors[name] else _UNTRIED
-    return Extrapolation(free, models, _slopes(points, logs, axes, random), f"{name}: {reason}", tried)
+        reason = "several parameters may leave the range together"
+    elif means:
+        with_monomials = means[True] <= means[False]
+        reason = f"mean error {min(means.values()):.3g} at the largest measured values, predicted from smaller ones"
+    grown = _growth(points, logs, axes, free, random)
+    return replace(
+        grown,
+        models=grown.models if with_monomials else grown.models[1:],
+        reason=f"{'monomials and ' if with_monomials else ''}smooth lines: {reason}",
+        errors=np.array([np.quantile(gaps, np.linspace(0, 1, _QUANTILES)) for gaps in errors[with_monomials]]),
+    )
 
 
-_FALLBACK = "monomials and smooth lines 1"
-CANDIDATES = (_FALLBACK, "monomials", "smooth lines 1", "lines 1")
-
-
-def _fit(
-    name: str, points: Array, logs: Array, axes: tuple[Axis, ...], free: tuple[int, ...], random: np.random.Generator
-) -> tuple[GrowthModel, ...]:
-    out: list[GrowthModel] = []
-    if name.startswith("monomials"):
-        out.append(_fit_monomials(points, logs, axes, free))
-    if "lines" in name:
-        rank = int(name[-1])
-        out += [_lines(points, logs, axes, 8, rank, 1e-1 if "smooth" in name else 1e-2, random) for _ in range(3)]
-    return tuple(out)
+def _growth(
+    points: Array, logs: Array, axes: tuple[Axis, ...], free: tuple[int, ...], random: np.random.Generator
+) -> Extrapolation:
+    lines = (_lines(points, logs, axes, 8, 1, 1e-1, random) for _ in range(_LINES))
+    models = (_fit_monomials(points, logs, axes), *lines)
+    return Extrapolation(free, models, _slopes(points, logs, axes, random), "", np.zeros((0, 1)))
 
 
 def _lines(
@@ -266,22 +254,17 @@ def _slopes(points: Array, logs: Array, axes: tuple[Axis, ...], random: np.rando
     return out
 
 
-def _fit_monomials(points: Array, logs: Array, axes: Sequence[Axis], towards: Sequence[int]) -> Monomials:
+def _fit_monomials(points: Array, logs: Array, axes: Sequence[Axis]) -> Monomials:
     numeric = tuple(j for j, a in enumerate(axes) if not a.is_categorical and a.low > 0 and a.high > a.low)
     low = np.array([axes[j].low for j in numeric])
-    choices: tuple[float, ...] = (*POWERS, _LOGARITHM)
-    while len(choices) > 2 and len(choices) ** len(numeric) > COMBINATIONS:
-        choices = choices[:-1] if len(choices) > 3 else (0.0, 1.0)
-    if len(choices) ** len(numeric) <= COMBINATIONS:
+    choices = next((each for each in ((*POWERS, _LOGARITHM), POWERS) if len(each) ** len(numeric) <= COMBINATIONS), ())
+    if choices:
         exponents = np.array(list(product(choices, repeat=len(numeric)))).reshape(-1, len(numeric))
     else:  # too many parameters for all products: each alone, and products of two
         eye = np.eye(len(numeric))
         exponents = np.unique(np.concatenate([np.zeros((1, len(numeric))), *(eye + row for row in eye), eye]), axis=0)
     ratio = _monomials(points[:, list(numeric)] / low, exponents) / np.exp(logs - logs.mean())[:, None]
-    weight = np.ones(len(logs))
-    for j in towards:
-        weight *= np.sqrt(points[:, j] / axes[j].high) if axes[j].low > 0 else 1.0
-    coefficients = nonnegative(weight[:, None] * ratio, weight)
+    coefficients = nonnegative(ratio, np.ones(len(logs)))
     monomials = Monomials(numeric, exponents, coefficients, low)
     shift = float(np.median(logs - monomials.predict_log(points)))
     kept = coefficients > 0

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.exceptions import NotFittedError
-from sklearn.utils import Tags, check_random_state, column_or_1d
+from sklearn.utils import Tags, check_array, check_consistent_length, check_random_state, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from buran.modeling.numerics.intervals import of_logarithm
 from buran.modeling.tensor.axes import Array, InputError, columns_of, encode, fit_axes
-from buran.modeling.tensor.blend import MEMBERS, Blend, Choices, fit_blend
+from buran.modeling.tensor.blend import MEMBERS, MOST_TREES, Blend, Choices, fit_blend
 from buran.modeling.tensor.growth import fit_growth
-from buran.modeling.tensor.model import TensorModel
-from buran.modeling.tensor.published.model import GridOptions, PublishedModel, fit_published
-from buran.modeling.tensor.trees import MOST_TREES
+from buran.modeling.tensor.model import TensorModel, save_model
+from buran.modeling.tensor.published.model import PublishedModel, fit_published
 
 Outside = Literal["error", "clamp", "nan"]
 
@@ -110,8 +110,9 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         InputError
             A time is not above zero or not finite, shapes do not match, or an option is none.
         """
-        self._check_preset()
-        columns, times = self._checked(X, y)
+        if self.preset not in ("default", "published"):
+            raise InputError(f"no preset is called {self.preset!r}", hint="choose from default, published")
+        columns, times = columns_of(X), _times(X, y)
         names = self._names(X, len(columns))
         axes = fit_axes(columns, self.scale, names)
         points = encode(columns, axes)
@@ -136,7 +137,7 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 growth = fit_growth(points, np.log(times), axes, free, random)
         else:
             cells = None if self.cells is None else _spread(self.cells, len(axes))
-            inner = fit_published(points, times, axes, free, GridOptions(cells, self.rank, self.ridge), random)
+            inner = fit_published(points, times, axes, free, random, cells, self.rank, self.ridge)
         self.model_ = TensorModel(axes, free, inner, growth, len(times))
         self.n_features_in_ = len(axes)
         if hasattr(X, "columns"):
@@ -172,19 +173,19 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Return the standard deviation of the logarithm of the time over the ensemble, shape (point,)."""
         return self._predict(X)[1]
 
-    def save(self, path: Any) -> None:
+    def save(self, path: str | Path) -> None:
         """Write the model to a file that `buran.modeling.tensor.load_model` and ``buran predict`` read."""
-        from pathlib import Path
-
-        from buran.modeling.tensor.store import save_model
-
-        self._check_fitted()
+        check_is_fitted(self)
         save_model(Path(path), self.model_)
 
     def _predict(self, X: ArrayLike) -> tuple[Array, Array]:
-        self._check_fitted()
+        check_is_fitted(self)
         columns = columns_of(X)
-        self._check_width(len(columns))
+        if len(columns) != self.n_features_in_:
+            raise InputError(
+                "the points have another number of parameters than the model",
+                why=f"X has {len(columns)} features, but CPRegressor is expecting {self.n_features_in_} features",
+            )
         if len(columns[0]) == 0:
             raise InputError("there are no points to predict", why="0 sample(s) while a minimum of 1 is required")
         if self.outside not in ("error", "clamp", "nan"):
@@ -192,46 +193,6 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if self.unseen not in ("error", "mean"):
             raise InputError(f"unseen cannot be {self.unseen!r}", hint="choose from error, mean")
         return self.model_.predict(columns, self.outside, self.unseen)  # type: ignore[arg-type]
-
-    def _check_preset(self) -> None:
-        if self.preset not in ("default", "published"):
-            raise InputError(f"no preset is called {self.preset!r}", hint="choose from default, published")
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "model_"):
-            raise NotFittedError("this CPRegressor has no model yet: call fit first")
-
-    def _check_width(self, width: int) -> None:
-        if width != self.n_features_in_:
-            raise InputError(
-                "the points have another number of parameters than the model",
-                why=f"X has {width} features, but CPRegressor is expecting {self.n_features_in_} features as input",
-            )
-
-    def _checked(self, X: ArrayLike, y: ArrayLike) -> tuple[list[NDArray[Any]], Array]:
-        columns = columns_of(X)
-        if y is None:
-            raise InputError("times are missing", why="requires y to be passed, but the target y is None")
-        target = column_or_1d(y, warn=True)
-        if np.iscomplexobj(target):
-            raise InputError("times are real numbers", why="Complex data not supported")
-        try:
-            times = target.astype(np.float64)
-        except (ValueError, TypeError) as error:
-            raise InputError("times are numbers", why=str(error)) from error
-        if len(times) != len(columns[0]):
-            raise InputError("points and times do not match", why=f"{len(columns[0])} points, {len(times)} times")
-        if len(times) < 2:
-            raise InputError("a model needs two observations at least", why=f"{len(times)} sample(s) are given")
-        if not np.isfinite(times).all():
-            raise InputError("a time is missing or infinite", why="y contains NaN or infinity")
-        if (times <= 0).any():
-            raise InputError(
-                "times must be above zero",
-                why=f"{int((times <= 0).sum())} of {len(times)} are not; the smallest is {times.min():g}",
-                hint="leave out what was not measured",
-            )
-        return columns, times
 
     def _names(self, X: Any, count: int) -> list[str]:
         if self.names is not None:
@@ -243,18 +204,34 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return list(map(str, X.columns)) if hasattr(X, "columns") else [f"x{j}" for j in range(count)]
 
 
+def _times(X: ArrayLike, y: ArrayLike) -> Array:
+    """Return times as numbers."""
+    if y is None:
+        raise InputError("times are missing", why="requires y to be passed, but the target y is None")
+    times: Array = check_array(column_or_1d(y, warn=True), dtype=np.float64, ensure_2d=False, ensure_all_finite=False)
+    check_consistent_length(X, times)
+    if len(times) < 2:
+        raise InputError("a model needs two observations at least", why=f"{len(times)} sample(s) are given")
+    if not np.isfinite(times).all():
+        raise InputError("a time is missing or infinite", why="y contains NaN or infinity")
+    if (times <= 0).any():
+        raise InputError(
+            "times must be above zero",
+            why=f"{int((times <= 0).sum())} of {len(times)} are not; the smallest is {times.min():g}",
+            hint="leave out what was not measured",
+        )
+    return times
+
+
 def _axis_index(parameter: int | str, names: Sequence[str]) -> int:
-    if isinstance(parameter, str):
-        if parameter not in names:
-            raise InputError(f"no parameter is called {parameter!r}", hint=f"choose from {', '.join(names)}")
-        return list(names).index(parameter)
-    if not 0 <= parameter < len(names):
-        raise InputError(f"there is no parameter {parameter}", why=f"there are {len(names)}, counted from 0")
-    return int(parameter)
+    index = list(names).index(parameter) if parameter in names else parameter
+    if isinstance(index, str) or not 0 <= index < len(names):
+        raise InputError(f"no parameter is called {parameter!r}", hint=f"choose from {', '.join(names)}")
+    return int(index)
 
 
-def _spread(cells: int | Sequence[int], count: int) -> list[int]:
-    out = [int(cells)] * count if isinstance(cells, int | np.integer) else [int(number) for number in cells]
-    if len(out) != count or min(out) < 2:
+def _spread(cells: int | Sequence[int], count: int) -> tuple[int, ...]:
+    out = np.atleast_1d(np.asarray(cells, dtype=np.int64))
+    if len(out) not in (1, count) or out.min() < 2:
         raise InputError("cells is a number of 2 or more, or one for each parameter", why=f"{cells}")
-    return out
+    return tuple(np.broadcast_to(out, count).tolist())

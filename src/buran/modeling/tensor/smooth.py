@@ -8,7 +8,8 @@ cells.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import reduce
 
 import numpy as np
 from scipy.linalg import solveh_banded
@@ -61,7 +62,6 @@ class Coordinates:
 
     low: Whole
     share: Array
-    exact: tuple[bool, ...]  # for each parameter, whether all points lie on nodes
 
     @classmethod
     def of(cls, points: Array, bases: Sequence[Basis]) -> Coordinates:
@@ -70,24 +70,19 @@ class Coordinates:
         low, share = np.stack([b[0] for b in both]), np.stack([b[1] for b in both])
         # The rightmost value lies on the last node: said so, all weight is on one node.
         last = share == 1
-        low, share = low + last, np.where(last, 0.0, share)
-        return cls(low, share, tuple(bool((row == 0).all()) for row in share))
+        return cls(low + last, np.where(last, 0.0, share))
 
     def take(self, rows: Whole | slice) -> Coordinates:
         """Return some of the points."""
-        return Coordinates(self.low[:, rows], self.share[:, rows], self.exact)
+        return Coordinates(self.low[:, rows], self.share[:, rows])
 
     def rows(self, j: int, factor: Array) -> Array:
         """Return a factor's values at each point, shape (point, ...) as the factor's (node, ...)."""
-        at = np.take(factor, self.low[j], axis=0, mode="clip")
-        if self.exact[j]:
-            return np.asarray(at)
-        rise = np.zeros_like(factor)
-        rise[:-1] = factor[1:] - factor[:-1]
-        step = np.take(rise, self.low[j], axis=0, mode="clip")
-        step *= self.share[j].astype(factor.dtype).reshape(-1, *(1,) * (factor.ndim - 1))
-        at += step
-        return np.asarray(at)
+        low, share = self.low[j], self.share[j].astype(factor.dtype).reshape(-1, *(1,) * (factor.ndim - 1))
+        if not share.any():  # all points lie on nodes
+            return np.asarray(factor[low])
+        rise = np.concatenate([np.diff(factor, axis=0), np.zeros_like(factor[:1])])
+        return np.asarray(factor[low] + rise[low] * share)
 
 
 @dataclass(frozen=True)
@@ -122,23 +117,15 @@ class CPPart:
 
     def predict(self, coordinates: Coordinates) -> Array:
         """Return shape (point,)."""
-        return self.additive(coordinates) + self.interaction(coordinates)
+        out = self.additive(coordinates)
+        if self.factors:
+            rows = (coordinates.rows(j, factor) for j, factor in enumerate(self.factors))
+            out += reduce(np.multiply, rows).sum(axis=1)
+        return out
 
     def additive(self, coordinates: Coordinates) -> Array:
         """Return the sum of the main effects."""
-        out = np.zeros(coordinates.low.shape[1])
-        for j, main in enumerate(self.main):
-            out += coordinates.rows(j, main)
-        return out
-
-    def interaction(self, coordinates: Coordinates) -> Array:
-        """Return the CP part."""
-        if not self.factors or self.factors[0].shape[1] == 0:
-            return np.zeros(coordinates.low.shape[1])
-        product = coordinates.rows(0, self.factors[0])
-        for j in range(1, len(self.factors)):
-            product *= coordinates.rows(j, self.factors[j])
-        return np.asarray(product.sum(axis=1))
+        return np.asarray(sum(coordinates.rows(j, main) for j, main in enumerate(self.main)), dtype=np.float64)
 
 
 def fit_part(
@@ -156,15 +143,11 @@ def fit_part(
         Shape (point,): standardised logarithms of times.
     """
     modes = [_Mode(coordinates, j, basis) for j, basis in enumerate(bases)]
-    part, alone = CPPart([np.zeros(basis.size) for basis in bases]), replace(options, rank=0)
-    for _ in range(options.sweeps):
-        _sweep(coordinates, values, modes, part, alone)
-    if not options.rank:
-        return part
-    part.factors = [
+    factors = [
         (0.05 if j == 0 else 0.3) * random.standard_normal((basis.size, options.rank)) + (j > 0)
         for j, basis in enumerate(bases)
     ]
+    part = CPPart([np.zeros(basis.size) for basis in bases], factors)
     for _ in range(options.sweeps):
         _sweep(coordinates, values, modes, part, options)
     return part
@@ -180,47 +163,23 @@ def between(main: CPPart, part: CPPart, share: float) -> CPPart:
 
 def _sweep(coordinates: Coordinates, values: Array, modes: Sequence[_Mode], part: CPPart, options: PartOptions) -> None:
     """Improve all modes once, in place."""
-    count, rank = len(values), options.rank
-    # Products are kept in single precision, for speed: their rounding is far below the ridge.
-    single = np.float32 if rank else np.float64
+    # Products are in single precision, for speed: their rounding is far below the ridge.
     # prod_{i > j} u_i for each mode j, then prod_{i < j} u_i on the way
-    after = [np.ones((count, rank), single)]
+    after = [np.ones((len(values), options.rank), np.float32)]
     for j in range(len(modes) - 1, 0, -1):
-        after.append(after[-1] * coordinates.rows(j, part.factors[j].astype(single)) if rank else after[-1])
-    after.reverse()
-    rest = values - part.additive(coordinates)
-    before = np.ones((count, rank), single)
-    regressors = np.ones((count, rank + 1), single)
+        after.append(after[-1] * coordinates.rows(j, part.factors[j].astype(np.float32)))
+    rest, before, constant = values - part.additive(coordinates), after[0].copy(), np.ones((len(values), 1), np.float32)
     for j, mode in enumerate(modes):
-        np.multiply(before, after[j], out=regressors[:, 1:])
         rest += coordinates.rows(j, part.main[j])
+        regressors = np.concatenate([constant, before * after.pop()], axis=1)
         solution = mode.solve(regressors, rest, options)
-        part.main[j] = solution[:, 0].copy()
-        if rank:
-            part.factors[j] = solution[:, 1:].copy()
-            before *= coordinates.rows(j, part.factors[j].astype(single))
-        if j:
-            _centre(part.main, j, coordinates)
+        part.main[j], part.factors[j] = solution[:, 0].copy(), solution[:, 1:].copy()
+        before *= coordinates.rows(j, part.factors[j].astype(np.float32))
         rest -= coordinates.rows(j, part.main[j])
-    if rank:
-        _balance(part)
-
-
-def _centre(main: list[Array], j: int, coordinates: Coordinates) -> None:
-    """Move a main effect's mean over the observations to the first parameter's."""
-    if j == 0:
-        return
-    mean = float(coordinates.rows(j, main[j]).mean())
-    main[j] -= mean
-    main[0] += mean
-
-
-def _balance(part: CPPart) -> None:
-    """Give each column of all factors one root mean square over the observations."""
-    sizes = np.stack([np.sqrt(np.mean(f**2, axis=0)) for f in part.factors])
-    sizes = np.maximum(sizes, 1e-12)
+    # each column of all factors gets one root mean square
+    sizes = np.maximum(np.stack([np.sqrt(np.mean(factor**2, axis=0)) for factor in part.factors]), 1e-12)
     mean = np.exp(np.log(sizes).mean(axis=0))
-    part.factors = [f * (mean / s) for f, s in zip(part.factors, sizes, strict=True)]
+    part.factors = [factor * (mean / size) for factor, size in zip(part.factors, sizes, strict=True)]
 
 
 class _Mode:
@@ -228,15 +187,13 @@ class _Mode:
 
     def __init__(self, coordinates: Coordinates, j: int, basis: Basis) -> None:
         self.size = basis.size
-        self.ordered = not basis.axis.is_categorical
-        self.exact = coordinates.exact[j]
         low = coordinates.low[j]
         self.order = np.argsort(low, kind="stable")
         self.start = np.searchsorted(low[self.order], np.arange(self.size + 1))
         self.share = coordinates.share[j][self.order][:, None]
-        second = np.diff(np.eye(self.size), 2, axis=0)
-        square = second.T @ second  # of second differences; zero for fewer than three nodes
-        self.penalty = tuple(np.diagonal(square, k) for k in range(min(self.size, 3)))
+        # of second differences; zero for categories, and for fewer than three nodes
+        second = (not basis.axis.is_categorical) * np.diff(np.eye(self.size), 2, axis=0)
+        self.penalty = [np.diagonal(second.T @ second, k)[:, None] for k in range(3)]
 
     def solve(self, regressors: Array, target: Array, options: PartOptions) -> Array:
         """Return shape (node, regressor)."""
@@ -248,18 +205,15 @@ class _Mode:
         diagonal = np.zeros((self.size, width, width))
         below = np.zeros((self.size, width, width))  # block (i + 1, i)
         right = np.zeros((self.size, width))
-        upper = None if self.exact else rows * self.share
-        lower = rows if upper is None else rows - upper
+        upper = rows * self.share
+        lower = rows - upper
         # normal equations: of z z^T weighted by both hats of a point, blocks (i, i) and (i + 1, i)
         for i in range(self.size):
             part = slice(self.start[i], self.start[i + 1])
-            if part.start == part.stop:
-                continue
-            a = lower[part]
+            a, b = lower[part], upper[part]
             diagonal[i] += a.T @ a
             right[i] += right_hand[part] @ a
-            if upper is not None and i + 1 < self.size:
-                b = upper[part]
+            if b.any():  # not all on this node
                 below[i] += b.T @ a
                 diagonal[i + 1] += b.T @ b
                 right[i + 1] += right_hand[part] @ b
@@ -272,14 +226,10 @@ class _Mode:
         below /= count
         right /= count
         diagonal[:, on_diagonal, on_diagonal] += ridge / self.size * scale
-        if self.ordered and self.size > 2:
-            weight = options.smooth / self.size * ((self.size - 1) / 8) ** 3 * scale
-            diagonal[:, on_diagonal, on_diagonal] += self.penalty[0][:, None] * weight
-            below[:-1, on_diagonal, on_diagonal] += self.penalty[1][:, None] * weight
-            beyond = self.penalty[2][:, None] * weight
-        else:
-            beyond = np.zeros((0, width))
-        return _solve_blocks(diagonal, below, beyond, right)
+        weight = options.smooth / self.size * ((self.size - 1) / 8) ** 3 * scale
+        diagonal[:, on_diagonal, on_diagonal] += self.penalty[0] * weight
+        below[:-1, on_diagonal, on_diagonal] += self.penalty[1] * weight
+        return _solve_blocks(diagonal, below, self.penalty[2] * weight, right)
 
 
 def _solve_blocks(diagonal: Array, below: Array, beyond: Array, right: Array) -> Array:

@@ -65,7 +65,7 @@ def work(folder: Path, name: str, size: int, seed: int) -> list[dict[str, Any]]:
     and the size of the file.
     """
     from buran.modeling.tensor import CPRegressor
-    from buran.modeling.tensor.store import to_bytes
+    from buran.modeling.tensor.model import to_bytes
 
     setting = SETTINGS[name]
     train, test = split(folder, setting, size, seed)

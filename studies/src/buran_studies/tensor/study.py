@@ -118,7 +118,7 @@ def fit_and_test(train: Sample, test: Sample, name: str, **given: Any) -> tuple[
     """Fit our estimator; return its outcome, and the options that it chose."""
     from buran.modeling.tensor import CPRegressor
     from buran.modeling.tensor.blend import Blend
-    from buran.modeling.tensor.store import to_bytes
+    from buran.modeling.tensor.model import to_bytes
 
     source = SOURCES[name]
     start = time.process_time()

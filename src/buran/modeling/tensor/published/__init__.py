@@ -9,14 +9,14 @@ in the paper                                               here
 =========================================================  =========================================================
 Section 5.1, Figure 2 left: sub-intervals and categories   `cells.make_mode`
 Section 5.1, Figure 2 left: mean times of grid-cells       `cells.fill_cells`
-Eq. 2: CP decomposition                                    `als.rows_product`, summed over the rank
-Eq. 3 with least squares of logarithms, Section 5.2        `als.complete`
-Section 4.2.1: alternating least squares (ALS)             `als.complete`
-Eq. 5, and with e^t in Section 5.2; Figure 2 right         `interpolate.predict_log_linear`
-Eq. 3 with MLogQ2, Section 5.3                             `positive.complete_positive`
-Eq. 4, Section 4.2.2: Newton's method (AMN) and barrier    `positive.complete_positive`
+Eq. 2: CP decomposition                                    `completion.rows_product`, summed over the rank
+Eq. 3 with least squares of logarithms, Section 5.2        `completion.complete`
+Section 4.2.1: alternating least squares (ALS)             `completion.complete`
+Eq. 5, and with e^t in Section 5.2; Figure 2 right         `cells.predict_log_linear`
+Eq. 3 with MLogQ2, Section 5.3                             `completion.complete_positive`
+Eq. 4, Section 4.2.2: Newton's method (AMN) and barrier    `completion.complete_positive`
 Section 5.3: rank-1 factorisation of each factor           `model.fit_published`
-Section 3.2: regression splines (MARS)                     `spline.fit_hinges`
+Section 3.2: regression splines (MARS)                     `model.fit_hinges`
 Section 5.3, last equation: estimates beyond the range     `model.predict_grown`
 Section 6.0.4: choice of cells, rank and lambda            `model.fit_published`
 Section 6.0.4: numbers                                     `model`

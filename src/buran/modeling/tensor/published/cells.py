@@ -1,13 +1,19 @@
-"""The paper's grid: nodes along each parameter, and means of the times that fall to each grid point."""
+"""The paper's grid: nodes along each parameter, means of the times that fall to each grid point, and interpolation."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
+from numpy.typing import NDArray
 
+from buran.errors import UsageError
 from buran.modeling.tensor.axes import Array, Axis, Whole
+
+MOST_CORNERS = 12
+_CHUNK = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +45,12 @@ class TensorMode:
             return np.maximum(x, 0).astype(np.int64)
         return np.searchsorted(self.bounds, x, side="left").astype(np.int64)
 
+    def between(self, x: Array) -> tuple[Whole, Array, NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return the node on the left, the share of the one on the right, and what is on a node, or in an edge cell."""
+        low = np.clip(np.searchsorted(self.nodes, x, side="right") - 1, 0, self.size - 2)
+        share = (x - self.nodes[low]) / (self.nodes[low + 1] - self.nodes[low])
+        return low, share, (share == 0) | (share == 1), (x <= self.bounds[0]) | (x > self.bounds[-1])
+
 
 def make_mode(axis: Axis, cells: int) -> TensorMode:
     """Return the nodes of a parameter, both ends included.
@@ -68,37 +80,73 @@ def make_mode(axis: Axis, cells: int) -> TensorMode:
     return TensorMode(axis, nodes, np.floor(bounds) if axis.whole else bounds)
 
 
-@dataclass(frozen=True, eq=False)
-class Elements:
-    """Observed elements of the tensor.
+def fill_cells(points: Array, times: Array, modes: Sequence[TensorMode]) -> tuple[Whole, Array]:
+    """Average the times that fall to one grid point (Section 5.1 of the CPR paper).
 
-    Attributes
-    ----------
+    Returns
+    -------
     index
-        Shape (element, mode).
+        Shape (element, mode): the observed elements of the tensor.
     mean
-        Shape (element,): mean time.
-    count
-        Shape (element,): observations in it.
+        Shape (element,): mean times.
     """
-
-    index: Whole
-    mean: Array
-    count: Whole
-
-
-def fill_cells(points: Array, times: Array, modes: Sequence[TensorMode]) -> Elements:
-    """Average the times that fall to one grid point (Section 5.1 of the CPR paper)."""
     index = np.stack([mode.nearest(points[:, j]) for j, mode in enumerate(modes)], axis=1)
-    rows, position = unique_rows(index)
-    count = np.bincount(position, minlength=len(rows))
-    return Elements(rows, np.bincount(position, times, minlength=len(rows)) / count, count)
+    elements, position, count = np.unique(index, axis=0, return_inverse=True, return_counts=True)
+    return elements, np.bincount(position.reshape(-1), times) / count
 
 
-def unique_rows(index: Whole) -> tuple[Whole, Whole]:
-    """Return the distinct rows and, for each row, the place of its like; without a number for the whole grid."""
-    position = np.zeros(len(index), dtype=np.int64)
-    for column in index.T:
-        _, position = np.unique(position * (int(column.max(initial=0)) + 1) + column, return_inverse=True)
-    first = np.unique(position, return_index=True)[1]
-    return index[first], position
+def predict_log_linear(points: Array, modes: Sequence[TensorMode], factors: Sequence[Array]) -> Array:
+    """Interpolate elements exp(t) between grid points (Eq. 5 of the CPR paper and the paragraph below it).
+
+    Between nodes the times at the corners are interpolated in the values themselves, as the reference
+    implementation does; beyond the first and last bound, the rows of the factors instead.
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter), encoded.
+
+    Returns
+    -------
+    Array
+        Shape (point,): times.
+
+    Raises
+    ------
+    UsageError
+        More than `MOST_CORNERS` parameters lie between grid points: each doubles the work.
+    """
+    starts = range(0, max(len(points), 1), _CHUNK)
+    return np.concatenate([_predict(points[start : start + _CHUNK], modes, factors) for start in starts])
+
+
+def _predict(points: Array, modes: Sequence[TensorMode], factors: Sequence[Array]) -> Array:
+    base = np.ones((len(points), factors[0].shape[1]))
+    split: list[tuple[Array, Array, Array]] = []
+    for j, (mode, factor) in enumerate(zip(modes, factors, strict=True)):
+        x = points[:, j]
+        if mode.axis.is_categorical or mode.size == 1:
+            base *= np.where((x >= 0)[:, None], factor[mode.nearest(x)], factor.mean(axis=0))
+            continue
+        low, share, on_node, at_edge = mode.between(x)
+        left, right, whole = factor[low], factor[low + 1], on_node | at_edge
+        mixed = (1 - share)[:, None] * left + share[:, None] * right
+        if whole.all():
+            base *= mixed
+            continue
+        left[whole] = right[whole] = mixed[whole]
+        split.append((left, right, share))
+    if len(split) > MOST_CORNERS:
+        raise UsageError(
+            f"the published interpolation cannot predict between grid points of {len(split)} parameters",
+            why=f"it adds up 2^{len(split)} corners",
+            hint="choose preset='default'",
+        )
+    out = np.zeros(len(points))
+    for corner in product((False, True), repeat=len(split)):
+        rows, weight = base, np.ones(len(points))
+        for upper, (left, right, share) in zip(corner, split, strict=True):
+            rows = rows * (right if upper else left)
+            weight = weight * (share if upper else 1 - share)
+        out += weight * np.exp(np.minimum(rows.sum(axis=1), 700.0))
+    return out

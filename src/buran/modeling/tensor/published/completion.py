@@ -1,4 +1,4 @@
-"""Completion with strictly positive factors: alternating Newton steps on MLogQ2 with a logarithmic barrier."""
+"""Completion of a tensor in CP form: alternating least squares, and alternating Newton steps for positive factors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 
 from buran.modeling.numerics.tuning import STEPS
 from buran.modeling.tensor.axes import Array, Whole
-from buran.modeling.tensor.published.als import Factors, rows_product
 
 # Weight of the barrier at first (eta). Tuned: Section 6.0.4 of the CPR paper.
 BARRIER_FIRST = 10.0
@@ -23,6 +22,77 @@ SMALL_STEP = 1e-3
 # Share of an element that a step leaves, and of the curvature where the loss is not convex. Tuned: no record of its
 # own; choices were made under seeds other than the reported one (evidence/tensor.md).
 LEAST_SHARE = 0.1
+
+Factors = list[Array]
+
+
+def rows_product(factors: Sequence[Array], index: Whole, without: int | None = None) -> Array:
+    """Return shape (element, rank): products of the factors' rows, one mode left out."""
+    out: Array | None = None
+    for j, factor in enumerate(factors):
+        if j != without:
+            rows = factor[index[:, j]]
+            out = rows if out is None else np.multiply(out, rows, out=out)
+    return np.ones((len(index), factors[0].shape[1])) if out is None else out
+
+
+def complete(
+    index: Whole, values: Array, sizes: Sequence[int], rank: int, ridge: float, sweeps: int, random: np.random.Generator
+) -> Factors:
+    """Fit a CP decomposition to the observed elements of a tensor.
+
+    Row i of a mode solves ``(G + l I) u = b - l u_old``, where G and b are sums over the elements of the row: the
+    update of the paper's reference implementation, at whose fixed point the ridge is 2 l. Rows without elements,
+    which that update would only flip in sign, become zero, its fixed point.
+
+    Parameters
+    ----------
+    index
+        Shape (element, mode).
+    values
+        Shape (element,): logarithms of times.
+    sizes
+        Length of each mode.
+    rank, ridge, sweeps
+        l is `ridge` times the number of elements.
+    random
+        Source of the initial factors.
+
+    Returns
+    -------
+    list of arrays
+        Shape (length of the mode, rank), for each mode.
+    """
+    factors = [random.random((size, rank)) for size in sizes]
+    weight = ridge * len(values)
+    columns = list(index.T)
+    orders = [np.argsort(column, kind="stable") for column in columns]
+    starts = [np.searchsorted(c[o], np.arange(s + 1)) for c, o, s in zip(columns, orders, sizes, strict=True)]
+    # Products are in single precision, for speed: their rounding is far below the ridge.
+    target = values.astype(np.float32)[:, None]
+    for _ in range(sweeps):
+        # prod_{i > j} u_i for each mode j, then prod_{i < j} u_i on the way
+        after = [np.ones((len(values), rank), dtype=np.float32)]
+        for factor, column in zip(factors[:0:-1], columns[:0:-1], strict=True):
+            after.append(after[-1] * factor.astype(np.float32)[column])
+        before = np.ones_like(after[0])
+        for j, (column, order, start) in enumerate(zip(columns, orders, starts, strict=True)):
+            # (G + l I) u = b - l u_old for each row u
+            both = np.concatenate([before * after.pop(), target], axis=1)[order]
+            parts = np.split(both, start[1:-1])
+            sums = np.stack([np.dot(part.T, part) for part in parts]).astype(np.float64)
+            right = sums[:, rank, :rank] - weight * factors[j]
+            system = sums[:, :rank, :rank] + weight * np.eye(rank)
+            factors[j] = np.asarray(np.linalg.solve(system, right[..., None])[..., 0])
+            factors[j][np.diff(start) == 0] = 0.0
+            before *= factors[j].astype(np.float32)[column]
+        # the columns of all modes get one norm, without a change of their products
+        norms = np.stack([np.linalg.norm(factor, axis=0) for factor in factors])
+        norms[norms == 0] = 1.0
+        factors = [
+            factor * (np.exp(np.log(norms).mean(axis=0)) / norm) for factor, norm in zip(factors, norms, strict=True)
+        ]
+    return factors
 
 
 def complete_positive(
@@ -96,7 +166,7 @@ def _newton(index: Whole, values: Array, factors: Factors, j: int, ridge: float)
             hessian = np.zeros((size, rank, rank))
             hessian[present] = np.add.reduceat(curvature, start, axis=0).reshape(-1, rank, rank)
             hessian += (weight + eta / (2 * factor**2))[:, :, None] * eye
-            step = _solve(hessian, gradient)
+            step = np.linalg.solve(hessian, gradient[..., None])[..., 0]
             # a Newton step, cut so that all elements stay above zero
             moved = np.clip(factor - step, LEAST_SHARE * factor, factor / LEAST_SHARE)
             change = np.linalg.norm(moved - factor) / max(float(np.linalg.norm(factor)), 1e-300)
@@ -105,10 +175,3 @@ def _newton(index: Whole, values: Array, factors: Factors, j: int, ridge: float)
                 break
         barrier /= BARRIER_QUOTIENT
     return factor
-
-
-def _solve(hessian: Array, gradient: Array) -> Array:
-    try:
-        return np.asarray(np.linalg.solve(hessian, gradient[..., None])[..., 0])
-    except np.linalg.LinAlgError:
-        return np.asarray(np.einsum("irs,is->ir", np.linalg.pinv(hessian), gradient))
