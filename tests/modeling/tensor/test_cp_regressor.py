@@ -179,7 +179,7 @@ def test_equal_times():
         ({"scale": ["log", "log"]}, "scale"),
         ({"scale": ["log", "log", "log", "logarithmic"]}, "scale"),
         ({"extrapolate": ["p"]}, "called"),
-        ({"extrapolate": [9]}, "parameter 9"),
+        ({"extrapolate": [9]}, "called 9"),
         ({"extrapolate": [3], "scale": SCALE}, "categories"),
         ({"names": ["a"]}, "name"),
         ({"cells": [4, 4], "preset": "published"}, "cells"),

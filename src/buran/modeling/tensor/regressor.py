@@ -181,10 +181,10 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _predict(self, X: ArrayLike) -> tuple[Array, Array]:
         check_is_fitted(self)
         columns = columns_of(X)
-        if len(columns) != self.n_features_in_:
+        if len(columns) != (wanted := self.n_features_in_):
             raise InputError(
                 "the points have another number of parameters than the model",
-                why=f"X has {len(columns)} features, but CPRegressor is expecting {self.n_features_in_} features",
+                why=f"X has {len(columns)} features, but CPRegressor is expecting {wanted} features as input",
             )
         if len(columns[0]) == 0:
             raise InputError("there are no points to predict", why="0 sample(s) while a minimum of 1 is required")

@@ -38,9 +38,12 @@ class Basis:
         return len(self.nodes)
 
     def locate(self, x: Array) -> tuple[Whole, Array]:
-        """Return the node on the left and the share of the one on the right; beyond the ends it leaves 0 to 1."""
+        """Return the node on the left and the share of the one on the right; beyond the ends it leaves 0 to 1.
+
+        Categories that were never measured are at node -1.
+        """
         if self.axis.is_categorical or self.size == 1:
-            return np.maximum(x if self.axis.is_categorical else 0 * x, 0).astype(np.int64), np.zeros(len(x))
+            return (x if self.axis.is_categorical else 0 * x).astype(np.int64), np.zeros(len(x))
         z = self.axis.position(x)
         low = np.clip(np.searchsorted(self.nodes, z, side="right") - 1, 0, self.size - 2)
         return low, (z - self.nodes[low]) / (self.nodes[low + 1] - self.nodes[low])
@@ -77,10 +80,10 @@ class Coordinates:
         return Coordinates(self.low[:, rows], self.share[:, rows])
 
     def rows(self, j: int, factor: Array) -> Array:
-        """Return a factor's values at each point, shape (point, ...) as the factor's (node, ...)."""
+        """Return a factor's values at each point, shape (point, ...) as the factor's (node, ...); the mean for node -1."""
         low, share = self.low[j], self.share[j].astype(factor.dtype).reshape(-1, *(1,) * (factor.ndim - 1))
         if not share.any():  # all points lie on nodes
-            return np.asarray(factor[low])
+            return np.asarray(np.concatenate([factor, factor.mean(axis=0, keepdims=True)])[low])
         rise = np.concatenate([np.diff(factor, axis=0), np.zeros_like(factor[:1])])
         return np.asarray(factor[low] + rise[low] * share)
 
