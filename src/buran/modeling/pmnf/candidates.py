@@ -10,9 +10,8 @@ from math import comb, prod
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.modeling.numerics.intervals import ROUNDING
 from buran.modeling.numerics.tuning import COMBINATIONS, FEW
-from buran.modeling.pmnf.powers import NO_GROWTH, Array, BasisFunction
+from buran.modeling.pmnf.powers import Array, BasisFunction
 from buran.modeling.pmnf.tuning import BEAM, REACH
 
 Ids = NDArray[np.int64]
@@ -33,15 +32,10 @@ class TermTable:
         Shape (row, point); in `values` each row is scaled to a largest absolute value of 1.
     falling, plain
         Shape (row,): what falls with the parameter; what programs often lead to.
-    growth
-        Shape (row,): place in the order of asymptotic growth.
-    degree
-        Shape (row,): of growth beyond 1, a logarithm counting a quarter.
     levels
         Number of values of the parameter.
     edges
-        Shape (row, edge): at the ends of the range in which no prediction may be negative, and between measured values
-        where the parameters are few; scaled like `values`.
+        Shape (row, edge): at the ends of the range in which no prediction may be negative; scaled like `values`.
     far
         Shape (row,): the factors at `REACH` times the largest value, not scaled.
     """
@@ -51,67 +45,25 @@ class TermTable:
     values: Array
     falling: Mask
     plain: Mask
-    growth: Ids
-    degree: Array
     levels: int
     edges: Array
     far: Array
 
     @classmethod
-    def of(cls, functions: tuple[BasisFunction, ...], x: Array, gaps: int = 0) -> TermTable:
-        """Tabulate functions at the values `x` (point,) of a parameter.
-
-        The edges are those of the range and the middles of the first `gaps` gaps between values.
-        """
-        measured = np.unique(x)
-        reach = REACH * measured[-1]
-        middles = (measured[:-1] + measured[1:]) / 2
-        at = np.concatenate([x, [measured[0], reach], middles[:gaps]])
-        both = np.ones((len(functions) + 1, len(at)))
-        for row, function in enumerate(functions, start=1):
-            both[row] = function.evaluate(at)
-        raw = np.ascontiguousarray(both[:, : len(x)])
-        largest = np.abs(raw).max(axis=1)
-        return cls(
-            functions,
-            raw,
-            raw / largest[:, None],
-            *_nature(functions),
-            len(measured),
-            both[:, len(x) :] / largest[:, None],
-            both[:, len(x) + 1],
-        )
-
-
-@lru_cache(maxsize=64)
-def _nature(functions: tuple[BasisFunction, ...]) -> tuple[Mask, Mask, Ids, Array]:
-    """Return what does not depend on values: `falling`, `plain`, `growth` and `degree` of a table."""
-    leads = [NO_GROWTH, *(function.lead for function in functions)]
-    order = {lead: index for index, lead in enumerate(sorted(set(leads)))}
-    return (
-        np.array([False, *(function.falls for function in functions)]),
-        np.array([False, *(function.is_plain for function in functions)]),
-        np.array([order[lead] for lead in leads]),
-        np.array([0.0, *(max(float(power) + log / 4 - 1, 0.0) for power, log in leads[1:])]),
-    )
+    def of(cls, functions: tuple[BasisFunction, ...], x: Array) -> TermTable:
+        """Tabulate functions at the values `x` (point,) of a parameter."""
+        at = np.concatenate([x, [x.min(), REACH * x.max()]])
+        both = np.stack([np.ones(len(at)), *(function.evaluate(at) for function in functions)])
+        raw, edges = np.ascontiguousarray(both[:, :-2]), both[:, -2:]
+        largest = np.abs(raw).max(axis=1, keepdims=True)
+        falling = np.array([False, *(function.falls for function in functions)])
+        plain = np.array([False, *(function.is_plain for function in functions)])
+        return cls(functions, raw, raw / largest, falling, plain, len(np.unique(x)), edges / largest, edges[:, 1])
 
 
 def is_dense(points: Array) -> bool:
     """Tell whether at least half of the grid that the values of the parameters span was measured."""
     return 2 * len(points) >= prod(len(np.unique(column)) for column in points.T)
-
-
-def falls_with(points: Array, values: Array) -> Mask:
-    """Return shape (call path, parameter): whether values fall with a parameter, the others fixed.
-
-    The sign of the parameter's coefficient in a linear fit of values to logarithms of parameters. The ranking
-    of candidates uses it; it excludes none.
-    """
-    logs = np.log(np.maximum(points, np.finfo(np.float64).tiny))
-    design = np.column_stack([np.ones(len(points)), logs - logs.mean(axis=0)])
-    coefficients = np.linalg.lstsq(design, values.T, rcond=None)[0]
-    rounding = ROUNDING * np.abs(values).max(axis=1, keepdims=True, initial=0.0)
-    return np.asarray(-rounding > coefficients[1:].T)
 
 
 def lines(points: Array, parameter: int) -> list[Ids]:
@@ -181,39 +133,19 @@ def log_misfit(table: TermTable, points: Array, parameter: int, values: Array, w
     return np.asarray((y**2).sum(axis=1, keepdims=True) - 2 * y @ t.T + (t**2).sum(axis=1))
 
 
-def short_list(table: TermTable, misfit: Array, falls: Mask) -> Ids:
+def short_list(table: TermTable, misfit: Array) -> Ids:
     """Choose rows of the table for each call path: the best by misfit, then the plain ones.
-
-    Terms against the direction of the values (those that fall where values rise) have to be three times
-    better in rank.
 
     Returns
     -------
     array
         Shape (call path, choice), best first, no row twice.
     """
-    rows = len(table.functions)
-    if rows <= BEAM:
-        order = np.argsort(misfit[:, 1:], axis=1, kind="stable")
-        return order + 1
-    key = np.empty((len(misfit), rows))
-    for against in (False, True):
-        members = np.flatnonzero(table.falling[1:] == against)
-        rank = _ranks(misfit[:, 1 + members])
-        key[:, members] = np.where((falls == against)[:, None], rank, 3 * rank + 1)
-    key = _ranks(key)
+    rank = np.argsort(np.argsort(misfit[:, 1:], axis=1, kind="stable"), axis=1, kind="stable").astype(np.float64)
     plain = np.flatnonzero(table.plain[1:])
-    key[:, plain] = np.minimum(key[:, plain], BEAM - 0.5)
-    count = min(rows, BEAM + len(plain))
-    return np.argsort(key, axis=1, kind="stable")[:, :count] + 1
-
-
-def _ranks(values: Array) -> Array:
-    """Return the rank of each value in its row; equal values keep their order."""
-    order = np.argsort(values, axis=1, kind="stable")
-    out = np.empty(values.shape)
-    np.put_along_axis(out, order, np.arange(values.shape[1], dtype=np.float64)[None], axis=1)
-    return out
+    rank[:, plain] = np.minimum(rank[:, plain], BEAM - 0.5)
+    count = min(len(table.functions), BEAM + len(plain))
+    return np.argsort(rank, axis=1, kind="stable")[:, :count] + 1
 
 
 @lru_cache(maxsize=64)

@@ -21,24 +21,17 @@ _EQUAL = 1e-6  # of the score, for each factor: of hypotheses that differ by rou
 class Costs:
     """What a hypothesis has to pay for its freedom, in nats; see `score`.
 
-    What is added to the score counts however many points there are: noise is no reason to predict negative values, and
-    terms of alternating signs follow any curve between the points and none beyond them. The degree of growth is the
-    largest of each parameter, added up (a log counts a quarter), the error at most 1: where values are steady, steep
-    growth costs next to nothing.
+    What is added to the score counts however many points there are: noise is no reason to predict values that fall
+    below zero.
     """
 
-    # For each coefficient in addition to the constant, and each further factor of a parameter that is not plain;
-    # added to the score for each negative coefficient by which the prediction falls below zero sooner or later.
-    # Tuned: first 1.5, then 3, then 5; ablation: without, 86 instead of 92 % are found (evidence/models.md).
+    # For each coefficient in addition to the constant, and each further factor of a parameter that is not plain; added
+    # to the score for each negative coefficient of a term that does not fall or of which two values say so. Tuned: first 1.5, then 3, then 5;
+    # ablation: without, 86 instead of 92 % are found (evidence/models.md).
     coefficient: float = 4.0
     # For each parameter that matters, and each further plain factor of it. Tuned: ablation: without, noise around a
     # constant stays a constant in 83 instead of 90 % (evidence/models.md).
     factor: float = 1.5
-    # For each other negative coefficient: of a falling term, or of one that another outgrows; added to the score,
-    # too, if there is one of the latter; and added times the error and the degree of growth beyond 1: one chance
-    # value must not become cubic. Tuned: ablation: saturating functions, 1 % noise, err 10.9 instead of 7.5 %; of
-    # scarce, noisy values 5 instead of 2 % at most become cubic (evidence/models.md).
-    implausible: float = 0.5
 
 
 def score(error: Array, cost: Array, points: int | Ids, coefficients: int | Ids) -> Array:
@@ -102,38 +95,21 @@ def cost_of(tables: list[TermTable], dictionary: Dictionary, sums: Sums, costs: 
 
     The handicap is infinite for hypotheses that are negative at an edge of the range in which nothing may be.
     """
-    rows, coefficients, errors = sums.rows, sums.coefficients, sums.errors
-    terms = rows.shape[2]
-    out = np.full(errors.shape, float(costs.coefficient * terms))
-    steepness, through = np.zeros(errors.shape), np.zeros(errors.shape, dtype=bool)
-    falling = np.zeros(coefficients.shape, dtype=bool)
-    few = falling.copy()
-    outgrown = np.ones((*coefficients.shape, terms), dtype=bool)  # the third axis by the fourth
+    rows, coefficients = sums.rows, sums.coefficients
+    out = np.full(sums.errors.shape, float(costs.coefficient * rows.shape[2]))
+    through, falling = np.zeros(out.shape, dtype=bool), np.zeros(coefficients.shape, dtype=bool)
     for p, table in enumerate(tables):
         of_table, first = rows[..., p], sums.new[..., p]
         distinct, fancy = first.sum(axis=2), (first & ~table.plain[of_table]).sum(axis=2)
         # the first factor is free to be fancy; further ones pay by their kind
-        extra = np.maximum(distinct - 1, 0)
+        expensive = np.minimum(fancy, np.maximum(distinct - 1, 0))
+        out += costs.factor * (distinct - expensive) + costs.coefficient * expensive
         through |= distinct > max(table.levels - 2, 1)  # with more, it could pass through any values
-        expensive = np.minimum(fancy, extra)
-        out += costs.factor * (distinct > 0) + costs.coefficient * expensive
-        out += costs.factor * (extra - expensive)
-        steepness += table.degree[of_table].max(axis=2)
-        falls, growth = table.falling[of_table], table.growth[of_table]
-        falling |= falls
-        few |= falls & (table.levels == 2)
-        outgrown &= growth[..., None] <= growth[:, :, None]
-    negative = coefficients < 0
-    covered = negative & ~falling & (outgrown & ~negative[:, :, None]).any(axis=3)
-    out += costs.implausible * ((negative & falling) | covered).sum(axis=2)
+        falling |= table.falling[of_table] & (table.levels > 2)  # no two values show a bound that is risen to
     handicap = _EQUAL * (rows > 0).sum(axis=(2, 3))
-    handicap += costs.coefficient * (negative & ~falling & ~covered).sum(axis=2)
-    handicap += costs.coefficient * (negative & few).sum(axis=2)  # no two values show a bound that is risen to
-    handicap += costs.implausible * covered.any(axis=2)
-    handicap += costs.implausible * np.minimum(errors, 1.0) * steepness
+    handicap += costs.coefficient * ((coefficients < 0) & ~falling).sum(axis=2)
     handicap[through] = np.inf
-    predicted = sums.predicted
-    below = predicted.min(axis=2) < -BOUND * np.abs(predicted).max(axis=2)
+    below = sums.predicted.min(axis=2) < -BOUND * np.abs(sums.predicted).max(axis=2)
     handicap[below & dictionary.positive[:, None]] = np.inf
     return out, handicap
 

@@ -20,7 +20,6 @@ from buran.modeling.pmnf.candidates import (
     Ids,
     Mask,
     TermTable,
-    falls_with,
     line_misfit,
     lines,
     log_misfit,
@@ -111,9 +110,8 @@ def search(
         The best hypotheses of each call path.
     """
     count, parameters = points.shape
-    gaps = {1: count, 2: 1}.get(parameters, 0)  # a function of several parameters hardly ever dips between values
     functions = [space_of(space, p).candidates(points[:, p]) for p in range(parameters)]
-    tables = [TermTable.of(functions[p], points[:, p], gaps) for p in range(parameters)]
+    tables = [TermTable.of(functions[p], points[:, p]) for p in range(parameters)]
     hypotheses = BestHypotheses.of(len(values), options.alternatives, options.max_terms, parameters)
     if min(options.max_terms, count - 2) < 1 or not any(table.functions for table in tables):
         hypotheses.scores[:, 0] = 0.0
@@ -273,15 +271,15 @@ class _Grid:
 
     def short_lists(self, values: Array, weights: Array) -> list[Ids]:
         """Return for each parameter shape (call path, place): rows of its table, 0 first for an absent factor."""
-        falls, none = falls_with(self.points, values), np.zeros((len(values), 1), dtype=np.int64)
+        none = np.zeros((len(values), 1), dtype=np.int64)
         out: list[Ids] = []
         for p, table in enumerate(self.tables):
             if len(self.tables) == 1:
                 chosen = np.tile(np.arange(1, 1 + len(table.functions)), (len(values), 1))
             elif self.on_lines[p]:
-                chosen = short_list(table, line_misfit(table, self.on_lines[p], values, weights), falls[:, p])
+                chosen = short_list(table, line_misfit(table, self.on_lines[p], values, weights))
             else:
-                chosen = short_list(table, log_misfit(table, self.points, p, values, weights), falls[:, p])
+                chosen = short_list(table, log_misfit(table, self.points, p, values, weights))
             out.append(np.concatenate([none, chosen], axis=1))
         return out
 

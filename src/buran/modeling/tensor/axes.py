@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from buran.errors import UsageError
 
@@ -64,28 +64,8 @@ class Axis:
         return np.log(x) if self.scale == "log" else x
 
 
-def columns_of(X: ArrayLike) -> list[NDArray[Any]]:
-    """Return the columns of a table, each an array of numbers or of texts.
-
-    Raises
-    ------
-    InputError
-        It has no two dimensions, or no columns.
-    """
-    if hasattr(X, "toarray"):
-        raise InputError("sparse tables are not supported", hint="give X.toarray()")
-    table = np.asarray(X)
-    if table.ndim != 2:
-        raise InputError(
-            "points have shape (point, parameter)",
-            why=f"Expected 2D array, got {table.ndim}D array. Reshape your data, as with array.reshape(-1, 1)",
-        )
-    if table.shape[1] == 0:
-        raise InputError(
-            "points have no parameters", why=f"0 feature(s) (shape={table.shape}) while a minimum of 1 is required."
-        )
-    if np.iscomplexobj(table):
-        raise InputError("parameters are real numbers", why="Complex data not supported")
+def columns_of(table: NDArray[Any]) -> list[NDArray[Any]]:
+    """Return the columns of a table (point, parameter), each an array of numbers or of texts."""
     if table.dtype.kind in "biuf":
         return list(np.asarray(table, dtype=np.float64).T)
     return [_column(table[:, j]) for j in range(table.shape[1])]

@@ -112,7 +112,7 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         if self.preset not in ("default", "published"):
             raise InputError(f"no preset is called {self.preset!r}", hint="choose from default, published")
-        columns, times = columns_of(X), _times(X, y)
+        columns, times = _columns(X), _times(X, y)
         names = self._names(X, len(columns))
         axes = fit_axes(columns, self.scale, names)
         points = encode(columns, axes)
@@ -166,7 +166,7 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if not 0 < level < 1:
             raise InputError(f"an interval's level lies between 0 and 1, not at {level:g}")
         times, spread = self._predict(X)
-        error = self.model_.error(columns_of(X), level, self.unseen)  # type: ignore[arg-type]
+        error = self.model_.error(_columns(X), level, self.unseen)  # type: ignore[arg-type]
         return of_logarithm(times, error, spread)
 
     def predict_spread(self, X: ArrayLike) -> Array:
@@ -180,14 +180,12 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _predict(self, X: ArrayLike) -> tuple[Array, Array]:
         check_is_fitted(self)
-        columns = columns_of(X)
+        columns = _columns(X)
         if len(columns) != (wanted := self.n_features_in_):
             raise InputError(
                 "the points have another number of parameters than the model",
                 why=f"X has {len(columns)} features, but CPRegressor is expecting {wanted} features as input",
             )
-        if len(columns[0]) == 0:
-            raise InputError("there are no points to predict", why="0 sample(s) while a minimum of 1 is required")
         if self.outside not in ("error", "clamp", "nan"):
             raise InputError(f"outside cannot be {self.outside!r}", hint="choose from error, clamp, nan")
         if self.unseen not in ("error", "mean"):
@@ -202,6 +200,10 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 )
             return list(self.names)
         return list(map(str, X.columns)) if hasattr(X, "columns") else [f"x{j}" for j in range(count)]
+
+
+def _columns(X: ArrayLike) -> list[NDArray[Any]]:
+    return columns_of(check_array(X, dtype=None, ensure_all_finite=False))
 
 
 def _times(X: ArrayLike, y: ArrayLike) -> Array:
