@@ -128,9 +128,7 @@ class Block:
     points
         Shape (point, parameter).
     values, weights
-        Shape (call path, point); values lack a factor of 2^`binary`.
-    binary
-        Shape (call path,).
+        Shape (call path, point).
     tables
         Tables of the terms, one for each parameter.
     found
@@ -140,7 +138,6 @@ class Block:
     points: Array
     values: Array
     weights: Array
-    binary: Ids
     tables: list[TermTable]
     hypotheses: BestHypotheses
 
@@ -164,7 +161,7 @@ class Block:
             fitted = regress(self.points, self.values[at], self.weights[at], self.tables, chosen)
             groups.append((some, chosen, fitted))
         # the few that stand for the mixture of a call path: only these become functions
-        alike, predicted = self._distinguished(call_rows[index], index, groups)
+        alike, predicted = self._distinguished(index, groups)
         standing, shares = _representatives(len(calls), index, alike, weight[index, hypothesis], predicted)
         share = np.zeros(len(index))
         share[standing] = shares
@@ -178,23 +175,20 @@ class Block:
         for row in standing:
             alternatives[index[row]].append(made[row])
         left_open = OpenStructure.of(self.points)
-        values = np.ldexp(self.values[call_rows], self.binary[call_rows, None])
         return [
-            with_structures(group, self.points, values[row], left_open)
+            with_structures(group, self.points, self.values[call_rows[row]], left_open)
             for row, group in enumerate(with_other_growth(alternatives, self.points))
         ]
 
-    def _distinguished(
-        self, calls: Ids, index: Ids, groups: Sequence[tuple[Ids, Ids, Regression]]
-    ) -> tuple[Ids, Array]:
+    def _distinguished(self, index: Ids, groups: Sequence[tuple[Ids, Ids, Regression]]) -> tuple[Ids, Array]:
         """Return a number for each different hypothesis of a call path, and its prediction far out, (hypothesis,).
 
         Some became the same when contributions were dropped.
 
         Parameters
         ----------
-        calls, index
-            Shape (hypothesis,): its call path, and the index of that among those that are fitted.
+        index
+            Shape (hypothesis,): of its call path among those that are fitted.
         groups
             Hypotheses of the same number of terms: their numbers, rows of the tables, and their fit.
         """
@@ -210,15 +204,12 @@ class Block:
                 columns *= factors[chosen[..., p]]
             identity[some, 1 : 1 + chosen.shape[1]] = np.sort(np.where(fitted.free[:, 1:], number, 0))[:, ::-1]
             # f(x) = c_0 + sum_k c_k prod_p x_p^i_pk log^j_pk(x_p), where x has the ends of all ranges
-            sums = fitted.coefficients[:, 0] + (fitted.coefficients[:, 1:] * columns).sum(axis=1)
-            predicted[some] = np.ldexp(sums, self.binary[calls[some]])
+            predicted[some] = fitted.coefficients[:, 0] + (fitted.coefficients[:, 1:] * columns).sum(axis=1)
         return np.unique(identity, axis=0, return_inverse=True)[1].reshape(-1), predicted
 
     def _alternatives(self, calls: Ids, chosen: Ids, regression: Regression, weights: list[float]) -> list[Alternative]:
         """Make hypotheses, one for each of `calls`."""
-        binary = self.binary[calls]
-        coefficients = np.ldexp(regression.coefficients, binary[:, None])
-        variances = np.ldexp(regression.inverse * regression.spread[:, None, None], 2 * binary[:, None, None])
+        variances = regression.inverse * regression.spread[:, None, None]
         # noise is a share of the value, but values below the floor of the weights count for less than 1
         size = ((self.values[calls] * self.weights[calls]) ** 2).mean(axis=1)
         share = 1 / np.sqrt(np.where(size > 0, size, 1.0))
@@ -228,7 +219,7 @@ class Block:
         noise = (share * np.sqrt(regression.spread * excess)).tolist()
         rows = (variances * excess[:, None, None]).tolist()
         out = []
-        functions = map(self.functions.make, chosen.tolist(), coefficients.tolist(), regression.free.tolist())
+        functions = map(self.functions.make, chosen.tolist(), regression.coefficients.tolist(), regression.free.tolist())
         for c, (degrees, (function, order)) in enumerate(zip(regression.degrees.tolist(), functions, strict=True)):
             covariance: tuple[tuple[float, ...], ...] = ()
             if degrees > 0:

@@ -25,7 +25,7 @@ from buran.modeling.pmnf.terms import Array
 from buran.modeling.pmnf.tuning import DEVIATIONS
 from buran.modeling.price.discrepancy import discrepancies
 
-_LARGEST = 1e150  # squares of larger values overflow
+_LARGEST = 1e150  # squares of larger values overflow, and those of values below its reciprocal vanish
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,8 @@ def fit_models(
     points
         Shape (point, parameter), distinct rows; in any layout: full, lines, scattered.
     values
-        Shape (call path, point); NaN where nothing was measured: that call path uses the points it has.
+        Shape (call path, point); NaN where nothing was measured: that call path uses the points it has. Values below
+        1e-150 count as 0.
     space
         Exponents to try, the same for all parameters or for each of them; the full space by default.
     scatter
@@ -108,6 +109,7 @@ def fit_models(
     """
     points, values = np.asarray(points, dtype=np.float64), np.asarray(values, dtype=np.float64)
     _check(points, values)
+    values = np.where(np.abs(values) < 1 / _LARGEST, 0.0, values)
     space, options = space or full_space(), options or SearchOptions()
     models: list[Model | None] = [None] * len(values)
     order = np.lexsort(points.T[::-1])
@@ -117,23 +119,20 @@ def fit_models(
     open_calls = same == np.arange(len(values))
     exact = exact & open_calls
     open_calls &= ~_explain(points, values, exact, variables, models)
-    values, binary = _scaled(values)
-    if scatter is None:
-        scatter = Scatter.unknown(len(values))
     for calls, known, present in _layouts(points, values, np.flatnonzero(open_calls), exact):
         seen = values[np.ix_(calls, present)]
-        searched = _searched(known, seen, binary[calls], space, options, progress)
+        searched = _searched(known, seen, space, options, progress)
         if all(is_full(space_of(space, p)) for p in range(known.shape[1])):
-            _follow(known, np.ldexp(seen, binary[calls, None]), exact[calls], searched, space)
+            _follow(known, seen, exact[calls], searched, space)
         for call, model in zip(calls.tolist(), searched, strict=True):
             models[call] = models[call] or model
     for call in np.flatnonzero((values < 0).any(axis=1)).tolist():
         if (below := models[call]) is not None:
             models[call] = replace(below, signed=True)
     if options.criterion == "error":  # the plain criteria are those of other modellers, as published
-        unscaled = np.ldexp(values, binary[:, None])
+        scatter = scatter or Scatter.unknown(len(values))
         left = [None if counted or not _leaves(model) else model for model, counted in zip(models, exact, strict=True)]
-        found = with_discrepancies(points, unscaled, left, scatter.share, scatter.degrees)
+        found = with_discrepancies(points, values, left, scatter.share, scatter.degrees)
         models = [own or model for own, model in zip(found, models, strict=True)]
     return Fit(tuple(models[call] for call in same.tolist()))
 
@@ -213,16 +212,6 @@ def _check(points: Array, values: Array) -> None:
         )
 
 
-def _scaled(values: Array) -> tuple[Array, Ids]:
-    """Divide each row by a power of two that brings its largest value near 1; return the powers as well.
-
-    Squares of values then neither overflow nor vanish, and no digit changes.
-    """
-    largest = np.max(np.where(np.isfinite(values), np.abs(values), 0.0), axis=1, initial=0.0)
-    binary = np.frexp(largest)[1].astype(np.int64)
-    return np.ldexp(values, -binary[:, None]), binary
-
-
 def _patterns_of_absence(values: Array, calls: Ids) -> Iterator[tuple[Ids, Mask]]:
     """Group those of `calls` that were measured at the same points, without those that were measured nowhere."""
     present = np.isfinite(values[calls])
@@ -257,12 +246,12 @@ def _layouts(points: Array, values: Array, calls: Ids, exact: Mask) -> Iterator[
 
 
 def _searched(
-    points: Array, values: Array, binary: Ids, space: Spaces, options: SearchOptions, progress: Progress | None
+    points: Array, values: Array, space: Spaces, options: SearchOptions, progress: Progress | None
 ) -> list[Model]:
-    """Search for the models of call paths that were measured at all points; values lack a factor of 2^`binary`."""
+    """Search for the models of call paths that were measured at all points."""
     weights = default_weights(values)
     tables, hypotheses = search(points, values, weights, space, options, progress)
-    block = Block(points, values, weights, binary, tables, hypotheses)
+    block = Block(points, values, weights, tables, hypotheses)
     models: dict[int, Model] = {}
     size = hypotheses.rows[:, 0].any(axis=2).sum(axis=1)
     for terms in np.unique(size):
@@ -273,7 +262,7 @@ def _searched(
 
 def _final_fit(block: Block, calls: Ids, terms: int) -> list[Model]:
     """Fit the chosen hypotheses exactly, drop what contributes nothing, and judge the result."""
-    values, weights, binary = block.values[calls], block.weights[calls], block.binary[calls]
+    values, weights = block.values[calls], block.weights[calls]
     chosen = block.hypotheses.rows[calls, 0, :terms].astype(np.int64)
     regression = regress(block.points, values, weights, block.tables, chosen)
     predicted = values - regression.residual
@@ -285,12 +274,11 @@ def _final_fit(block: Block, calls: Ids, terms: int) -> list[Model]:
         np.where(with_loo, smape(np.where(with_loo[:, None], left_out, 0.0), values), np.nan).tolist(),
         loo_error(regression.residual, regression.hat, relative_weights(values)).tolist(),
         adjusted_r2(predicted, values, regression.free.sum(axis=1)).tolist(),
-        np.ldexp(rss(predicted, values), 2 * binary).tolist(),
+        rss(predicted, values).tolist(),
         strict=True,
     )
-    coefficients = np.ldexp(regression.coefficients, binary[:, None])
     count = values.shape[1]
-    functions = map(block.functions.make, chosen.tolist(), coefficients.tolist(), regression.free.tolist())
+    functions = map(block.functions.make, chosen.tolist(), regression.coefficients.tolist(), regression.free.tolist())
     return [
         Model(function, Quality(count, *figure), LazyAlternatives(block.alternatives, call))
         for call, (function, _), figure in zip(calls.tolist(), functions, figures, strict=True)
