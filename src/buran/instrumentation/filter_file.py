@@ -12,16 +12,19 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 from typing import Literal
 
 from buran.errors import FormatError
-from buran.instrumentation.pattern import SPECIAL, Decider, literal, matches_any, plain
+from buran.instrumentation.pattern import SPECIAL, literal, matches, plain
 from buran.profiles.symbols import variants
 
 Block = Literal["file", "region"]
 _BEGIN: dict[str, Block] = {"SCOREP_FILE_NAMES_BEGIN": "file", "SCOREP_REGION_NAMES_BEGIN": "region"}
 _END: dict[Block, str] = {"file": "SCOREP_FILE_NAMES_END", "region": "SCOREP_REGION_NAMES_END"}
+
+_PIECE = re.compile(r"#.*|((?:\\.|[^\\# \t\r])+)|(\\)")  # a comment, a word, or a backslash before nothing
 
 
 @dataclass(frozen=True)
@@ -79,12 +82,12 @@ class Filter:
         return Filter(self.files, (Rule(False, "*"), *others))
 
     @cached_property
-    def _files(self) -> Decider:
-        return Decider([(rule.pattern, rule.mangled, rule.include) for rule in self.files])
+    def _files(self) -> _LastMatch:
+        return _LastMatch(self.files)
 
     @cached_property
-    def _regions(self) -> Decider:
-        return Decider([(rule.pattern, rule.mangled, rule.include) for rule in self.regions])
+    def _regions(self) -> _LastMatch:
+        return _LastMatch(self.regions)
 
     @property
     def named(self) -> frozenset[str]:
@@ -107,8 +110,29 @@ class Filter:
         rules = [(rule, files) for rule in self.files]
         rules += [(rule, symbols if rule.mangled else names) for rule in self.regions]
         return tuple(
-            rule for rule, subjects in rules if rule.pattern != "*" and not matches_any(rule.pattern, subjects)
+            rule
+            for rule, subjects in rules
+            if plain(rule.pattern) not in subjects and not any(matches(rule.pattern, each) for each in subjects)
+            if rule.pattern != "*"
         )
+
+
+class _LastMatch:
+    """What the last of some rules says that matches; exact patterns are looked up, not tried in turn."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._rules = rules
+        exact = [plain(rule.pattern) for rule in rules]
+        self._exact = {(rule.mangled, name): i for i, (rule, name) in enumerate(zip(rules, exact, strict=True))}
+        self._others = [i for i, name in reversed([*enumerate(exact)]) if name is None]
+
+    def decide(self, name: str, mangled: str) -> bool:
+        """Tell whether the last match includes; without one, True."""
+        last = max(self._exact.get((False, name), -1), self._exact.get((True, mangled), -1))
+        for i in takewhile(lambda i: i > last, self._others):
+            if matches(self._rules[i].pattern, mangled if self._rules[i].mangled else name):
+                return self._rules[i].include
+        return last < 0 or self._rules[last].include
 
 
 def parse(text: str, where: str | Path = "filter") -> Filter:
@@ -176,27 +200,11 @@ def _mistake(where: str | Path, line: int, why: str, hint: str) -> FormatError:
 def _tokens(text: str, where: str | Path) -> Iterator[tuple[int, str]]:
     """Split into words with their line numbers; escapes of pattern characters stay, others are resolved."""
     for number, line in enumerate(text.split("\n"), start=1):
-        token = ""
-        i = 0
-        while i < len(line):
-            char = line[i]
-            i += 1
-            if char == "\\":
-                if i == len(line):
-                    raise _mistake(where, number, "a backslash ends the line", "write one rule a line")
-                following = line[i]
-                i += 1
-                token += f"\\{following}" if following in SPECIAL else following
-            elif char == "#":
-                break
-            elif char in " \t\r":
-                if token:
-                    yield number, token
-                token = ""
-            else:
-                token += char
-        if token:
-            yield number, token
+        for word, backslash in _PIECE.findall(line):
+            if backslash:
+                raise _mistake(where, number, "a backslash ends the line", "write one rule a line")
+            if word:
+                yield number, re.sub(r"\\(.)", lambda found: found[0] if found[1] in SPECIAL else found[1], word)
 
 
 def format_filter(rules: Filter, comments: Sequence[str] = ()) -> str:

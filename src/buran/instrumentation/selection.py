@@ -13,7 +13,7 @@ import numpy as np
 
 from buran.errors import UsageError
 from buran.instrumentation.callgraph import CallGraph, Mask
-from buran.instrumentation.pattern import glob, named_by_any
+from buran.instrumentation.pattern import matches, named_by_any
 
 _LONGEST = 10_000
 _DEEPEST = 100
@@ -83,9 +83,8 @@ class _Selection:
             if name == "name":
                 named[named_by_any(patterns, zip(graph.names, graph.symbols, strict=True))] = True
             else:
-                named[[i for i, file in enumerate(graph.files) if any(glob(each).match(file) for each in patterns)]] = (
-                    True
-                )
+                found = (any(matches(each, file) for each in patterns) for file in graph.files)
+                named[:] = np.fromiter(found, dtype=bool, count=len(graph))
             return named
         if len(node.args) != 1:
             raise self.mistake(node, f"{name} takes one argument")
