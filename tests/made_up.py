@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from buran.campaign.plan import Mode
-from buran.instrumentation.balance import Balance
-from buran.instrumentation.measured import MeasuredOverhead
+from buran.instrumentation.measured import Balance, MeasuredOverhead
 from buran.modeling.experiments import model_experiment
 from buran.modeling.pmnf import Factor, Model, ModelFunction, PowerLog, Quality, Term
 from buran.modeling.pmnf.alternative import Alternative

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from buran.campaign.plan import Mode
 from buran.errors import ToolError
-from buran.instrumentation.guard import guard, guarded
-from buran.instrumentation.start import EVERYTHING
+from buran.instrumentation.start import EVERYTHING, guard, guarded
 from buran.measurement.toolchain.hook_cost import cost_of_hooks
 from buran.measurement.toolchain.runtime import find_toolchain
 from buran_studies.refinement.lab import Lab, Program

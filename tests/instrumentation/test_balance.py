@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from buran.instrumentation.balance import balance_of
+from buran.instrumentation.measured import balance_of
 from buran.profiles.metrics import METRICS
 from buran.profiles.profile import CallTree, Location, Profile, Region
 from buran.reporting.sections import _balance

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from buran.errors import UsageError
-from buran.instrumentation.aggregation import initial_selection, threshold
 from buran.instrumentation.callgraph import CALL, MEASURED, POINTER, make_graph
 from buran.instrumentation.graph_sources import graph_of_features, graph_of_tree, with_measured
+from buran.instrumentation.pira import initial_selection, threshold
 from buran.measurement.toolchain.static_features import Call, Loop, StaticFeatures, StaticFunction
 from buran.profiles.profile import CallTree, Region
 

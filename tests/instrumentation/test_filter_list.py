@@ -7,7 +7,7 @@ import pytest
 from buran.errors import UsageError
 from buran.instrumentation.filter_file import Filter, Rule, parse
 from buran.instrumentation.filter_list import WRITERS, FilterList, unknown
-from buran.instrumentation.verdicts import FunctionVerdict
+from buran.instrumentation.refinement import FunctionVerdict
 
 OWN = FilterList(
     {

@@ -10,9 +10,17 @@ from hypothesis import strategies as st
 from buran.errors import UsageError
 from buran.instrumentation.callgraph import CALL, make_graph
 from buran.instrumentation.filter_file import parse
-from buran.instrumentation.guard import guard, guarded, longest, stretch, throttle, visit_cost_of
-from buran.instrumentation.start import EVERYTHING, start_filter
-from buran.instrumentation.tuning import MOST_EXPENSIVE_VISIT
+from buran.instrumentation.measured import MOST_EXPENSIVE_VISIT
+from buran.instrumentation.start import (
+    EVERYTHING,
+    guard,
+    guarded,
+    longest,
+    start_filter,
+    stretch,
+    throttle,
+    visit_cost_of,
+)
 from buran.modeling.numerics.tuning import OVERHEAD
 from buran.planning.pilot import pilot_indices
 from buran.profiles.experiment.table import Experiment

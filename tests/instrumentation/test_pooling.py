@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from buran.campaign.plan import Mode
 from buran.instrumentation.pooling import EarlierRuns, HookCost, Pooled, hook_cost, pool
-from buran.instrumentation.tuning import SCATTER
+from buran.instrumentation.prediction import SCATTER
 from buran.profiles.experiment.build import Run, experiment_from_profiles
 from buran.profiles.experiment.table import Experiment
 from buran_studies.simulate.program import program_of

@@ -125,6 +125,12 @@ class CallGraph:
         pair = (self.callee, self.caller) if reverse else (self.caller, self.callee)
         return csr_array((np.ones(len(self.kind), dtype=np.int8), pair), shape=(len(self), len(self)))
 
+    def marked(self, numbers: Iterable[int]) -> Mask:
+        """Return shape (function,): True for these numbers; -1 stands for none."""
+        out = np.zeros(len(self), dtype=bool)
+        out[[number for number in numbers if number >= 0]] = True
+        return out
+
     def reached(self, start: Iterable[int], *, reverse: bool = False) -> Mask:
         """Return shape (function,): what is called from some functions, directly or not, and these themselves.
 

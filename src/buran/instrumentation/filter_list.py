@@ -9,9 +9,7 @@ from typing import Any
 
 from buran.errors import UsageError
 from buran.instrumentation.filter_file import format_filter, only
-from buran.instrumentation.refinement import DROPPED, NEVER_CALLED, Refinement
-from buran.instrumentation.tuning import NEAR_SHARE
-from buran.instrumentation.verdicts import FunctionVerdict, Verdicts
+from buran.instrumentation.refinement import DROPPED, NEAR_SHARE, NEVER_CALLED, FunctionVerdict, Refinement, Verdicts
 from buran.profiles.symbols import variants
 from buran.wording import counted
 

@@ -1,12 +1,15 @@
-"""Call graphs from the compiler plugin's features and from measured call paths."""
+"""Call graphs from the compiler plugin's features, from measured call paths, and from files, which plug-ins read."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
+from buran.extensions import ExtensionPoint
 from buran.instrumentation.callgraph import CALL, FEATURES, MEASURED, POINTER, CallGraph, make_graph, with_edges
 from buran.measurement.toolchain.static_features import INDIRECT, StaticFeatures, StaticFunction
 from buran.profiles.profile import CallTree
@@ -127,3 +130,20 @@ def _extended(
         system=np.concatenate([graph.system, none]),
         features={name: np.concatenate([values, unknown]) for name, values in graph.features.items()},
     )
+
+
+class GraphFormat(Protocol):
+    """Reads files of call graphs."""
+
+    @property
+    def name(self) -> str:
+        """Its name on command lines."""
+
+    def recognises(self, path: Path) -> bool:
+        """Return whether a file looks like one of this format."""
+
+    def read(self, path: Path) -> CallGraph:
+        """Read a file; raise `FormatError` if it is damaged."""
+
+
+GRAPH_FORMATS: ExtensionPoint[GraphFormat] = ExtensionPoint("format of call graphs", "buran.graphs", GraphFormat, {})

@@ -6,16 +6,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from buran.campaign.point import Value
 from buran.files import Stored
+from buran.instrumentation.prediction import Floats
 from buran.modeling.numerics.intervals import of_median
+from buran.modeling.numerics.least_squares import nonnegative
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.metrics import TEAM_IMBALANCE, WORKING_THREADS
+from buran.profiles.profile import Profile
+from buran.profiles.startup import STARTUP
 
-Floats = NDArray[np.float64]
-
+# Times the calibrated cost that a visit has at most where hooks prevent inlining: what else a run with hooks takes
+# longer is the start and end of the measurement system. Tuned: judgement.
+MOST_EXPENSIVE_VISIT = 20.0
 
 @dataclass(frozen=True)
 class MeasuredOverhead:
@@ -121,6 +125,68 @@ class PointOverhead:
     startup: float
 
 
+def times_as_expensive(predicted: Floats, measured: Floats, plain_s: Floats) -> float:
+    """Return how many times what was predicted hooks cost in the program itself, up to `MOST_EXPENSIVE_VISIT`.
+
+    Hooks keep a compiler from inlining, and a loop over an empty function has its caches for itself. Start-up and
+    shutdown of the measurement, which take as long in every run, are fitted beside the factor.
+
+    Parameters
+    ----------
+    predicted, measured
+        Shape (point,): overhead.
+    plain_s
+        Shape (point,): CPU time without hooks.
+    """
+    some = (predicted > 0) & (plain_s > 0)
+    if not some.any():
+        return 1.0
+    columns = np.stack([predicted[some], 1 / plain_s[some]], axis=1)
+    factor = float(nonnegative(columns if some.sum() > 1 else columns[:, :1], measured[some])[0])
+    return min(max(factor, 1.0), MOST_EXPENSIVE_VISIT)
+
+
+def beyond_startup(left: Floats, plain_s: Floats, ranks: Floats) -> tuple[MeasuredOverhead | None, Floats]:
+    """Tell what grows with the run time from start-up of the measurement system, the same time in every process.
+
+    Parameters
+    ----------
+    left
+        Shape (point,): measured overhead, of the time without instrumentation.
+    plain_s
+        Shape (point,): CPU time without instrumentation, of all ranks.
+    ranks
+        Shape (point,): number of processes.
+
+    Returns
+    -------
+    beyond
+        Share that is the same at all points, with its 90 % interval; None without points, and without an interval where
+        fewer than four tell.
+    startup
+        Shape (point,): share of start-up. It takes all where the points do not prove that something else grows.
+    """
+    from scipy.special import stdtrit
+
+    if not len(left):
+        return None, np.zeros(0)
+    # left = beyond + seconds * ranks / plain, seconds >= 0
+    each = ranks / plain_s
+    columns = np.stack([np.ones_like(each), each], axis=1)
+    solution, *_ = np.linalg.lstsq(columns, left, rcond=None)
+    if solution[1] < 0 or np.ptp(each) <= 0:
+        columns, solution = columns[:, :1], np.array([left.mean(), 0.0])
+    free = len(left) - columns.shape[1]
+    interval = None
+    if free >= 2:
+        scatter = float(((left - columns @ solution[: columns.shape[1]]) ** 2).sum()) / free
+        error = float(np.sqrt(scatter * np.linalg.inv(columns.T @ columns)[0, 0])) * float(stdtrit(free, 0.95))
+        interval = (float(solution[0]) - error, float(solution[0]) + error)
+    proven = interval is not None and interval[0] > 0
+    alone = max(float((left * each).sum() / (each**2).sum()), 0.0)
+    return MeasuredOverhead(float(solution[0]), interval), (solution[1] if proven else alone) * each
+
+
 def extremes_s(experiment: Experiment) -> Floats:
     """Return shape (call path, 2): mean times over ranks at the points with the least and the most time in all.
 
@@ -164,3 +230,63 @@ def _median(values: Floats) -> Floats:
     out = np.zeros(measured.shape)
     out[measured] = np.nanmedian(values[measured], axis=-1)
     return out
+
+
+@dataclass(frozen=True)
+class Balance:
+    """One function at one point.
+
+    Attributes
+    ----------
+    name
+        As shown.
+    mean_s, most_s
+        Exclusive time over ranks and threads: mean and largest.
+    lost_share
+        Share of the time of the whole run: by how much the slowest exceeds the mean.
+    efficiency
+        Mean over largest; 1 is even.
+    imbalance
+        ``(most - mean) / most * n / (n - 1)``: 0 is even, 1 is all on one.
+    variation
+        Standard deviation over mean.
+    """
+
+    name: str
+    mean_s: float
+    most_s: float
+    lost_share: float
+    efficiency: float
+    imbalance: float
+    variation: float
+
+
+def balance_of(profile: Profile, least_share: float = 0.01) -> tuple[Balance, ...]:
+    """Return the functions in which the slowest rank or thread loses a share of the time, the worst first.
+
+    Nothing for runs of one rank and thread. A location that never comes to a function counts with no time.
+    """
+    number = len(profile.locations)
+    if number < 2 or "time" not in profile.values:
+        return ()
+    tree = profile.tree
+    seconds = np.zeros((len(tree.regions), number))
+    np.add.at(seconds, tree.region, profile.exclusive("time"))
+    startup = [region.name in STARTUP for region in tree.regions]
+    seconds[startup] = 0.0
+    mean, most = seconds.mean(axis=1), seconds.max(axis=1)
+    whole = float(mean.sum())
+    lost: Floats = (most - mean) / whole if whole > 0 else np.zeros_like(mean)
+    chosen = np.flatnonzero((lost >= least_share) & (most > 0))
+    return tuple(
+        Balance(
+            tree.regions[i].name,
+            float(mean[i]),
+            float(most[i]),
+            float(lost[i]),
+            float(mean[i] / most[i]),
+            float((most[i] - mean[i]) / most[i] * number / (number - 1)),
+            float(seconds[i].std() / mean[i]),
+        )
+        for i in chosen[np.argsort(-lost[chosen], kind="stable")].tolist()
+    )

@@ -7,8 +7,8 @@ pages 40 to 47, IEEE, 2019.
 ======================================================  ==============================================
 in the paper                                            here
 ======================================================  ==============================================
-V-B, initial selection by aggregated statements         `buran.instrumentation.aggregation.initial_selection`
-V, threshold by a statistic of statements               `buran.instrumentation.aggregation.threshold`
+V-B, initial selection by aggregated statements         `initial_selection`
+V, threshold by a statistic of statements               `threshold`
 V-B2, evaluation at p_ext = p_n + d                     `buran.campaign.space.extrapolated`
 V-B3, Fig. 3, filter-only                               `filter_only`
 V-B4, Fig. 4, filter-and-expand                         `filter_and_expand`
@@ -18,25 +18,68 @@ repetitions, iterations, thresholds                     `config/examples/pira.ya
 
 Where ours differs: models are Buran's, with one term a parameter and SMAPE as in `pira.yaml`; statements are source
 lines with code; times are exclusive to a function, all call paths together. Thresholds are absolute, in seconds, and
-overhead plays no part, as published.
+overhead plays no part, as published: predictions are made with visits that cost nothing.
 """
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 import numpy as np
-from numpy.typing import ArrayLike
 
-from buran.instrumentation.aggregation import threshold
-from buran.instrumentation.callgraph import CallGraph, Ids
-from buran.instrumentation.prediction import Floats, Mask, ModelledProgram, RegionPrediction, predict_regions, symbol_of
+from buran.errors import UsageError
+from buran.instrumentation.callgraph import CallGraph, Ids, Mask
+from buran.instrumentation.prediction import Floats, RegionPrediction, symbol_of
 from buran.instrumentation.refinement import Refinement
-from buran.modeling.pmnf import ModelSet
-from buran.profiles.profile import CallTree
+
+Size = Literal["statements", "instructions", "branches", "loops"]
+Cut = Literal["unique_median", "median", "half_of_largest"]
+CUTS: tuple[Cut, ...] = get_args(Cut)
 
 
-def filter_only(
-    tree: CallTree, time: ModelSet, visits: ModelSet | None, target: ArrayLike, graph: CallGraph, threshold_s: float
-) -> Refinement:
+def initial_selection(graph: CallGraph, by: Size = "statements", cut: Cut | int = "unique_median") -> Mask:
+    """Return shape (function,): functions below ``main`` whose aggregated size reaches the threshold.
+
+    The more statements lie below a function, each counted once, the likelier it matters. Callers of a selected
+    function are selected too: what they reach is never smaller.
+
+    Raises
+    ------
+    UsageError
+        The sizes are not known, or there is no single main function.
+    """
+    if not (graph.features[by] >= 0).any():
+        raise UsageError(
+            f"the call graph has no {by} of any function",
+            hint="compile with line tables (-g), or choose another size" if by == "statements" else "choose another",
+        )
+    below = graph.reached([graph.main])
+    sizes = graph.inclusive[by]
+    return below & (sizes >= threshold(sizes[below], cut)) & (graph.has_body | (sizes > 0))
+
+
+def threshold(sizes: Ids, cut: Cut | int) -> int:
+    """Return the least aggregated size that is worth a measurement.
+
+    Parameters
+    ----------
+    sizes
+        Aggregated sizes of the functions in question.
+    cut
+        ``unique_median``: upper median of the distinct sizes. ``median``: upper median of all. ``half_of_largest``.
+        Or the threshold itself.
+    """
+    if isinstance(cut, int):
+        return cut
+    if not len(sizes):
+        return 0
+    if cut == "half_of_largest":
+        return int(sizes.max()) // 2
+    ordered = np.unique(sizes) if cut == "unique_median" else np.sort(sizes)
+    return int(ordered[len(ordered) // 2])
+
+
+def filter_only(prediction: RegionPrediction, graph: CallGraph, threshold_s: float) -> Refinement:
     """Keep functions whose model is above a threshold at the target, and every path of the call graph to them.
 
     Parameters
@@ -44,35 +87,24 @@ def filter_only(
     threshold_s
         Threshold of the exclusive time at the target, all call paths of a function together.
     """
-    prediction, above = _above(tree, time, visits, target, threshold_s)
-    return _closed(tree, prediction, above, graph, np.zeros(len(graph), dtype=bool), threshold_s)
+    return _with_paths(prediction, graph, threshold_s, graph.marked(()))
 
 
-def filter_and_expand(
-    tree: CallTree,
-    time: ModelSet,
-    visits: ModelSet | None,
-    target: ArrayLike,
-    graph: CallGraph,
-    threshold_s: float,
-) -> Refinement:
+def filter_and_expand(prediction: RegionPrediction, graph: CallGraph, threshold_s: float) -> Refinement:
     """Like `filter_only`; and of the functions these call, take those without a model that reach enough statements.
 
     Enough is the upper median of the distinct numbers among the functions in question.
     """
-    prediction, above = _above(tree, time, visits, target, threshold_s)
-    numbers = _numbers(graph, tree)
-    kept = np.zeros(len(graph), dtype=bool)
-    kept[numbers[above & (numbers >= 0)]] = True
-    modelled = np.zeros(len(graph), dtype=bool)
-    modelled[numbers[(numbers >= 0) & ~np.isnan(prediction.share)]] = True
-    children = graph.callees(kept) & ~modelled & graph.has_body
-    sizes: Ids = graph.inclusive["statements"]
+    numbers = _numbers(prediction, graph)
+    relevant = graph.marked(numbers[_relevant(prediction, threshold_s)])
+    modelled = graph.marked(numbers[~np.isnan(prediction.share)])
+    children = graph.callees(relevant) & ~modelled & graph.has_body
+    sizes = graph.inclusive["statements"]
     enough = sizes >= threshold(sizes[children], "unique_median")
-    return _closed(tree, prediction, above, graph, children & enough, threshold_s)
+    return _with_paths(prediction, graph, threshold_s, children & enough)
 
 
-def hotspots(tree: CallTree, seconds: Floats, time: ModelSet, graph: CallGraph) -> Refinement:
+def hotspots(prediction: RegionPrediction, graph: CallGraph, seconds: Floats) -> Refinement:
     """Keep functions with half of the largest inclusive time of one run, and of each the callee that takes most.
 
     Parameters
@@ -80,18 +112,15 @@ def hotspots(tree: CallTree, seconds: Floats, time: ModelSet, graph: CallGraph) 
     seconds
         Shape (call path,): exclusive time at one point.
     """
-    prediction = predict_regions(ModelledProgram(tree, time, visit_cost_s=0.0), np.array(time.points[-1]))
-    inclusive = tree.inclusive(np.nan_to_num(seconds))
+    tree, compiled = prediction.tree, prediction.filterable
     by_region = np.zeros(len(tree.regions))
-    np.maximum.at(by_region, tree.region, inclusive)
-    compiled = prediction.filterable
+    np.maximum.at(by_region, tree.region, tree.inclusive(np.nan_to_num(seconds)))
     least = float(by_region[compiled].max(initial=0.0)) / 2
     above = compiled & (by_region >= least)
-    numbers = _numbers(graph, tree)
-    extra = np.zeros(len(graph), dtype=bool)
-    sizes = graph.inclusive["statements"]
-    values = np.zeros(len(graph))
+    numbers = _numbers(prediction, graph)
+    sizes, values = graph.inclusive["statements"], np.zeros(len(graph))
     values[numbers[numbers >= 0]] = by_region[numbers >= 0]
+    extra = graph.marked(())
     for at in numbers[above & (numbers >= 0)].tolist():
         callees = graph.callee[graph.caller == at]
         if not len(callees):
@@ -102,49 +131,41 @@ def hotspots(tree: CallTree, seconds: Floats, time: ModelSet, graph: CallGraph) 
         elif (sizes[callees] > 0).any():
             cut = 0.3 * sizes[callees].max() / int((sizes[callees] > 0).sum())
             extra[callees[sizes[callees] > cut]] = True
-    reason = f"{least:.3g} s inclusive"
-    return _refinement(tree, prediction, above | prediction.main, graph, extra & graph.has_body, reason)
+    why = f"{least:.3g} s inclusive"
+    return _refinement(prediction, graph, above | prediction.main, extra & graph.has_body, why)
 
 
-def _above(
-    tree: CallTree, time: ModelSet, visits: ModelSet | None, target: ArrayLike, threshold_s: float
-) -> tuple[RegionPrediction, Mask]:
-    prediction = predict_regions(ModelledProgram(tree, time, visits, 0.0), target)
+def _relevant(prediction: RegionPrediction, threshold_s: float) -> Mask:
     with np.errstate(invalid="ignore"):
-        return prediction, prediction.filterable & (prediction.own_s > threshold_s)
+        above: Mask = prediction.filterable & (prediction.own_s > threshold_s)
+    return above
 
 
-def _numbers(graph: CallGraph, tree: CallTree) -> Ids:
-    numbers = (graph.find(symbol_of(region), region.name, region.file) for region in tree.regions)
+def _numbers(prediction: RegionPrediction, graph: CallGraph) -> Ids:
+    """Return shape (region,): the number of each in the call graph, -1 where it is not there."""
+    numbers = (graph.find(symbol_of(region), region.name, region.file) for region in prediction.tree.regions)
     return np.array([-1 if at is None else at for at in numbers], dtype=np.int64)
 
 
-def _closed(
-    tree: CallTree, prediction: RegionPrediction, above: Mask, graph: CallGraph, extra: Mask, threshold_s: float
-) -> Refinement:
-    """Add everything on a path of the call graph from main to what was chosen."""
-    numbers = _numbers(graph, tree)
-    targets = [*numbers[above & (numbers >= 0)].tolist(), *np.flatnonzero(extra).tolist()]
-    leading = graph.on_paths([graph.main], targets) & graph.has_body
-    in_graph = np.array([at >= 0 and bool(leading[at]) for at in numbers], dtype=bool)
-    return _refinement(tree, prediction, above | in_graph, graph, leading | extra, f"above {threshold_s:.3g} s", above)
+def _with_paths(prediction: RegionPrediction, graph: CallGraph, threshold_s: float, extra: Mask) -> Refinement:
+    """Keep relevant functions, and everything on a path of the call graph from main to one of them or of `extra`."""
+    numbers, relevant = _numbers(prediction, graph), _relevant(prediction, threshold_s)
+    targets = graph.marked(numbers[relevant]) | extra
+    leading = graph.on_paths([graph.main], np.flatnonzero(targets).tolist()) & graph.has_body
+    on_path = (numbers >= 0) & np.append(leading, False)[numbers]
+    return _refinement(prediction, graph, relevant | on_path, leading | extra, f"above {threshold_s:.3g} s", relevant)
 
 
 def _refinement(
-    tree: CallTree,
-    prediction: RegionPrediction,
-    keep: Mask,
-    graph: CallGraph,
-    chosen: Mask,
-    why: str,
-    kernels: Mask | None = None,
+    prediction: RegionPrediction, graph: CallGraph, keep: Mask, chosen: Mask, why: str, kernels: Mask | None = None
 ) -> Refinement:
     instrumented = prediction.filterable & (keep | prediction.main)
-    measured = {symbol_of(region) for region in tree.regions}
+    measured = {symbol_of(region) for region in prediction.tree.regions}
     added = {graph.symbols[i]: "by the call graph" for i in np.flatnonzero(chosen) if graph.symbols[i] not in measured}
     chosen_itself = (instrumented if kernels is None else kernels) & instrumented
-    said = (why, "begin of the program", f"on a way to what is {why}")
     reasons = np.select(
-        (chosen_itself, prediction.main, instrumented), said, f"not {why}, nor on a way to what is"
-    ).tolist()
-    return Refinement(prediction, instrumented, chosen_itself, tuple(reasons), added)
+        (chosen_itself, prediction.main, instrumented),
+        (why, "begin of the program", f"on a way to what is {why}"),
+        f"not {why}, nor on a way to what is",
+    )
+    return Refinement(prediction, instrumented, chosen_itself, tuple(reasons.tolist()), added)

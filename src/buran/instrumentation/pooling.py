@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from buran.campaign.plan import POINTS_OF_BOTH
-from buran.instrumentation.prediction import FILTERABLE, Floats, Mask, symbol_of
-from buran.instrumentation.tuning import SCATTER
+from buran.instrumentation.prediction import FILTERABLE, SCATTER, Floats, Mask, symbol_of
 from buran.modeling.numerics.tuning import FEW, FLOOR, MATTERS
 from buran.modeling.pmnf.repetitions import over_repetitions
 from buran.profiles.experiment.build import Run, experiment_from_profiles

@@ -10,11 +10,10 @@ from numpy.typing import ArrayLike
 
 from buran.errors import UsageError
 from buran.instrumentation.callgraph import CallGraph
-from buran.instrumentation.control import within_overhead
-from buran.instrumentation.expansion import unexplored_kernels
 from buran.instrumentation.pattern import named_by, named_by_any, plain
 from buran.instrumentation.prediction import (
     FILTERABLE,
+    SCATTER,
     Floats,
     Mask,
     ModelledProgram,
@@ -22,9 +21,8 @@ from buran.instrumentation.prediction import (
     predict_regions,
     symbol_of,
 )
-from buran.instrumentation.refinement import CONSTANT, DROPPED, KEPT, Refinement, Wishes
-from buran.instrumentation.tuning import NEAR_SHARE, SCATTER
-from buran.instrumentation.verdicts import Verdicts
+from buran.instrumentation.refinement import CONSTANT, DROPPED, KEPT, NEAR_SHARE, Refinement, Verdicts, Wishes
+from buran.modeling.numerics.tuning import MATTERS
 from buran.profiles.cubex_read import PARAMETRIZED
 from buran.profiles.profile import Region
 from buran.wording import counted
@@ -321,3 +319,82 @@ def _notes(result: Refinement, wishes: Wishes, costly: Mask) -> tuple[str, ...]:
     if result.coverage < wishes.coverage:
         notes.append(f"kernels hold {100 * result.coverage:.3g} % of the time: the rest is constant or too costly")
     return tuple(notes)
+
+
+def unexplored_kernels(
+    graph: CallGraph,
+    symbols: Sequence[str],
+    kernels: Mask,
+    known: Verdicts,
+    hooked: Collection[str],
+    uncounted: Collection[str] = (),
+) -> dict[str, str]:
+    """Return linker symbols to try, with the reason.
+
+    These are functions with loops of their own that kernels call, directly or through functions that were not
+    measured either; also those of system headers, where templates have their loops. Nothing is tried twice.
+
+    Parameters
+    ----------
+    symbols, kernels
+        Of the measured regions.
+    known
+        What earlier iterations found out.
+    hooked
+        What had hooks, visited or not.
+    uncounted
+        What is not to be tried, as counts know nothing of it.
+    """
+    seen = {*symbols, *known, *hooked}
+    new = graph.has_body & np.array([name not in seen for name in graph.symbols], dtype=bool)
+    chosen = [name for name, kernel in zip(symbols, kernels, strict=True) if kernel]
+    start = [at for name in chosen for at in graph.by_symbol.get(name, ())]
+    reached = np.zeros(len(graph), dtype=bool)
+    reached[start] = True
+    waiting = reached.copy()
+    while waiting.any():  # one step a level of functions that were not measured
+        waiting = graph.callees(waiting) & new & ~reached
+        reached |= waiting
+    tried = np.array([name not in uncounted for name in graph.symbols], dtype=bool)
+    promising = reached & new & tried & (graph.features["loops"] > 0)
+    return {
+        graph.symbols[
+            i
+        ]: f"never measured, {counted(int(graph.features['loops'][i]), 'loop')} below a function that matters"
+        for i in np.flatnonzero(promising).tolist()
+    }
+
+
+def within_overhead(prediction: RegionPrediction, keep: Mask, worth: Floats, fixed: Mask, limit: float | None) -> Mask:
+    """Choose functions as far as the predicted overhead is allowed, at the target and over all points together.
+
+    Those stay first whose time without their hooks is the largest for each second of hooks; one that no longer fits
+    makes room for the next. What all together costs next to nothing stays in any case.
+
+    Parameters
+    ----------
+    prediction
+        Predictions for all regions.
+    keep, fixed
+        Shape (region,): what would be kept, and what of it may not be dropped.
+    worth
+        Shape (region,): what is known by a function's hooks, as a share of the time; 0 where it only leads to others.
+    limit
+        Time in hooks over time without; None for no limit.
+    """
+    hooks, bare = prediction.at_most
+    if limit is None:
+        return keep.copy()
+    costs = hooks / np.where(bare > 0, limit * bare, np.inf)[None]  # of what is allowed
+    most = costs.max(axis=1)
+    cheapest = np.argsort(most, kind="stable")
+    few = np.zeros_like(keep)
+    few[cheapest] = np.cumsum(np.where(keep & ~fixed, most, 0.0)[cheapest]) <= MATTERS
+    out: Mask = keep & (fixed | few | ~prediction.filterable)
+    choice = np.flatnonzero(keep & ~out)
+    spent = costs[out].sum(axis=0)
+    for i in choice[np.lexsort((most[choice], -worth[choice] / most[choice]))].tolist():
+        if (spent + costs[i] <= 1).all():
+            out[i] = True
+            spent += costs[i]
+    return out

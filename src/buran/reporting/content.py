@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from buran.campaign.point import Value
 from buran.files import Stored
-from buran.instrumentation.balance import Balance
 from buran.instrumentation.filter_list import FilterList
-from buran.instrumentation.measured import FilterOverhead, Overhead, PointOverhead
+from buran.instrumentation.measured import Balance, FilterOverhead, Overhead, PointOverhead
 from buran.modeling.allowance import allowed_times
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.pmnf.tuning import ALLOWANCE

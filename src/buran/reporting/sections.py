@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from buran.instrumentation.verdicts import FunctionVerdict
+from buran.instrumentation.refinement import FunctionVerdict
 from buran.modeling.pmnf.text import format_largest, growth_class
 from buran.profiles.metrics import metric_of, noise_resilient, reported
 from buran.reporting.content import Report, start_and_end, target_values, total_at_target, unknown_rows

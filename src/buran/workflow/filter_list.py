@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from buran.campaign.plan import Mode
-from buran.instrumentation.control import beyond_startup
 from buran.instrumentation.filter_file import parse
 from buran.instrumentation.filter_list import WRITERS, FilterList, list_of
-from buran.instrumentation.measured import PointOverhead
+from buran.instrumentation.measured import PointOverhead, beyond_startup
 from buran.instrumentation.prediction import MAINS, symbol_of
 from buran.instrumentation.refinement import Refinement
 from buran.profiles.experiment.table import Experiment

@@ -11,8 +11,7 @@ from pydantic import BeforeValidator, PlainValidator
 
 from buran.campaign.point import Value
 from buran.files import Stored, write_json
-from buran.instrumentation.balance import Balance
-from buran.instrumentation.measured import Overhead
+from buran.instrumentation.measured import Balance, Overhead
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.priors.campaign import PathPrior
 from buran.profiles.profile import CallTree

@@ -17,8 +17,7 @@ from buran.campaign.plan import COUNTING, Mode, Purpose
 from buran.campaign.point import has_all_steps
 from buran.errors import RunError
 from buran.features import FEATURES, known_mpi
-from buran.instrumentation.balance import Balance, balance_of
-from buran.instrumentation.measured import extremes_s, imbalance_s, threads_of
+from buran.instrumentation.measured import Balance, balance_of, extremes_s, imbalance_s, threads_of
 from buran.instrumentation.pooling import Pooled
 from buran.measurement.attempt import PROFILE
 from buran.modeling.experiments import model_experiment

@@ -7,9 +7,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from buran.campaign.config import Campaign
-from buran.instrumentation.control import beyond_startup, times_as_expensive
 from buran.instrumentation.filter_file import parse
-from buran.instrumentation.measured import FilterOverhead, MeasuredOverhead, Overhead
+from buran.instrumentation.measured import (
+    FilterOverhead,
+    MeasuredOverhead,
+    Overhead,
+    beyond_startup,
+    times_as_expensive,
+)
 from buran.instrumentation.prediction import RegionPrediction
 from buran.instrumentation.start import EVERY
 from buran.modeling.pmnf.model_set import ModelSet

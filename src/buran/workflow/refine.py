@@ -21,15 +21,12 @@ from buran.instrumentation.callgraph import CallGraph
 from buran.instrumentation.filter_file import format_filter, parse
 from buran.instrumentation.filter_list import WRITERS, list_of
 from buran.instrumentation.graph_sources import graph_of_features, with_measured
-from buran.instrumentation.guard import guard, guarded, longest
 from buran.instrumentation.pattern import named_by_any
 from buran.instrumentation.pira import filter_and_expand, filter_only, hotspots
-from buran.instrumentation.prediction import ModelledProgram, predict_regions
+from buran.instrumentation.prediction import VISIT_COST_S, ModelledProgram, predict_regions
 from buran.instrumentation.refine import Explored, refine, with_wishes
-from buran.instrumentation.refinement import Refinement, Wishes
-from buran.instrumentation.start import start_filter
-from buran.instrumentation.tuning import VISIT_COST_S
-from buran.instrumentation.verdicts import FunctionVerdict, read_verdicts, write_verdicts
+from buran.instrumentation.refinement import FunctionVerdict, Refinement, Wishes, read_verdicts, write_verdicts
+from buran.instrumentation.start import guard, guarded, longest, start_filter
 from buran.measurement.toolchain.static_features import StaticFeatures, StaticFunction
 from buran.modeling.numerics.tuning import OVERHEAD
 from buran.modeling.pmnf.fit import fit_models
@@ -312,13 +309,15 @@ def _published(
             hint="refinement.strategy: relevance, or count basic blocks: that build reports it too",
         )
     if refinement.strategy == "hotspots":
-        largest = np.array(time.points).sum(axis=1).argmax()
-        return hotspots(tree, time.predict(np.array(time.points[largest])[None])[:, 0], time, graph)
+        largest = np.array(time.points[np.array(time.points).sum(axis=1).argmax()])
+        at_largest = predict_regions(ModelledProgram(tree, time, visit_cost_s=0.0), time.points[-1])
+        return hotspots(at_largest, graph, time.predict(largest[None])[:, 0])
+    prediction = predict_regions(ModelledProgram(tree, time, visits, 0.0), target)
     threshold_s = refinement.threshold
     if threshold_s is None:  # without starting and ending MPI, which no function is compared with
-        threshold_s = refinement.share * predict_regions(ModelledProgram(tree, time, visits, 0.0), target).total_s
+        threshold_s = refinement.share * prediction.total_s
     chosen = filter_only if refinement.strategy == "filter" else filter_and_expand
-    return chosen(tree, time, visits, target, graph, threshold_s)
+    return chosen(prediction, graph, threshold_s)
 
 
 def _builds(history: History, iteration: int, mode: Mode) -> list[BuildSpec]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from buran.errors import ToolError
 from buran.instrumentation.filter_file import read_filter
-from buran.instrumentation.tuning import VISIT_COST_S
+from buran.instrumentation.prediction import VISIT_COST_S
 from buran.measurement.toolchain.tool import find_tool, run_tool
 
 # As in `` *       ALL        184      5    0.26    97.8       51127.92  ALL-FLT``: group, bytes, visits, seconds.

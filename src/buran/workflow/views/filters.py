@@ -15,15 +15,13 @@ from buran.errors import FormatError, UsageError, check_coordinates
 from buran.instrumentation.callgraph import CallGraph
 from buran.instrumentation.filter_file import Filter, Rule, read_filter
 from buran.instrumentation.filter_list import WRITERS, FilterList, list_of, unknown
-from buran.instrumentation.graph_formats import GRAPH_FORMATS
-from buran.instrumentation.graph_sources import graph_of_features, graph_of_tree, with_measured
+from buran.instrumentation.graph_sources import GRAPH_FORMATS, graph_of_features, graph_of_tree, with_measured
 from buran.instrumentation.measured import extremes_s, imbalance_s, threads_of
 from buran.instrumentation.pattern import named_by, plain
-from buran.instrumentation.prediction import ModelledProgram
+from buran.instrumentation.prediction import VISIT_COST_S, ModelledProgram
 from buran.instrumentation.refine import Explored, refine
 from buran.instrumentation.refinement import Wishes
 from buran.instrumentation.selection import select
-from buran.instrumentation.tuning import VISIT_COST_S
 from buran.measurement.toolchain.static_features import StaticFeatures
 from buran.modeling.experiments import model_experiment
 from buran.modeling.pmnf.model_set import read_models

@@ -10,18 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.campaign.plan import Mode
-from buran.instrumentation.aggregation import initial_selection
 from buran.instrumentation.callgraph import CallGraph
 from buran.instrumentation.filter_file import format_filter, only, parse
 from buran.instrumentation.graph_sources import graph_of_features, with_measured
-from buran.instrumentation.guard import guard, guarded, longest, stretch
 from buran.instrumentation.measured import extremes_s, imbalance_s
-from buran.instrumentation.pira import filter_and_expand, filter_only, hotspots
-from buran.instrumentation.prediction import ModelledProgram
+from buran.instrumentation.pira import filter_and_expand, filter_only, hotspots, initial_selection
+from buran.instrumentation.prediction import ModelledProgram, predict_regions
 from buran.instrumentation.refine import Explored, refine
-from buran.instrumentation.refinement import Refinement, Wishes
-from buran.instrumentation.start import EVERYTHING
-from buran.instrumentation.verdicts import FunctionVerdict
+from buran.instrumentation.refinement import FunctionVerdict, Refinement, Wishes
+from buran.instrumentation.start import EVERYTHING, guard, guarded, longest, stretch
 from buran.measurement.toolchain.hook_cost import cost_of_hooks
 from buran.measurement.toolchain.static_features import StaticFeatures
 from buran.modeling.experiments import model_experiment
@@ -295,12 +292,12 @@ def _by_rule(lab: Lab, method: str, experiment: Experiment, graph: CallGraph, ru
     tree, target = experiment.tree, rules.target(lab.program)
     if method == "PIRA I":
         seconds = np.nanmean(experiment.over_locations("time")[:, -1], axis=1)
-        return hotspots(tree, seconds, time, graph)
+        return hotspots(predict_regions(ModelledProgram(tree, time, visit_cost_s=0.0), time.points[-1]), graph, seconds)
     threshold_s = rules.threshold_s
     if threshold_s is None:
         threshold_s = SHARE * float(np.nansum(np.maximum(time.predict(target[None]), 0.0)))
     chosen = filter_only if method == "filter-only" else filter_and_expand
-    return chosen(tree, time, visits, target, graph, threshold_s)
+    return chosen(predict_regions(ModelledProgram(tree, time, visits, 0.0), target), graph, threshold_s)
 
 
 def _models(experiment: Experiment, rules: Rules) -> tuple[ModelSet, ModelSet]:
