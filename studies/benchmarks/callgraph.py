@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from buran.instrumentation.callgraph import CALL, CallGraph, make_graph
+from buran.instrumentation.callgraph import CalledFunction, CallGraph
 
 
 def graph_of(kind: str, functions: int, calls: int, seed: int) -> CallGraph:
@@ -34,9 +34,9 @@ def graph_of(kind: str, functions: int, calls: int, seed: int) -> CallGraph:
         back = rng.integers(0, functions, 2000)
         caller = np.concatenate([caller, back])
         callee = np.concatenate([callee, np.maximum(0, back - rng.integers(0, 50, 2000))])
-    edges = ((a, b, CALL) for a, b in zip(caller.tolist(), callee.tolist(), strict=True))
+    edges = zip(caller.tolist(), callee.tolist(), strict=True)
     sizes = rng.integers(0, 50, functions).tolist()
-    return make_graph([f"f{i}" for i in range(functions)], edges, features={"statements": sizes})
+    return CallGraph.of((CalledFunction(f"f{i}", features={"statements": size}) for i, size in enumerate(sizes)), edges)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -6,16 +6,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from buran.errors import UsageError
-from buran.instrumentation.callgraph import CALL, MEASURED, POINTER, make_graph
 from buran.instrumentation.graph_sources import graph_of_features, graph_of_tree, with_measured
 from buran.instrumentation.pira import initial_selection, threshold
 from buran.measurement.toolchain.static_features import Call, Loop, StaticFeatures, StaticFunction
 from buran.profiles.profile import CallTree, Region
+from call_graphs import graph_of as from_columns
 
 
 def graph_of(edges, sizes, names=None):
-    ids = names or [f"f{i}" for i in range(len(sizes))]
-    return make_graph(ids, ((a, b, CALL) for a, b in edges), features={"statements": sizes})
+    symbols = names or [f"f{i}" for i in range(len(sizes))]
+    return from_columns(symbols, edges, {"statements": sizes})
+
+
+def edges_of(graph):
+    return {(graph.symbols[a], graph.symbols[b]) for a, b in zip(graph.caller, graph.callee, strict=True)}
 
 
 def reach_by_search(edges, n, start):
@@ -52,8 +56,8 @@ def test_sums_and_paths_are_those_of_a_plain_search(graph):
     assert set(np.flatnonzero(own.on_paths([0], [n - 1])).tolist()) == wanted
     both = set(np.flatnonzero(own.reached([0, n - 1])).tolist())
     assert both == reach[0] | reach[n - 1]
-    component, caller, callee = own.components
-    assert (callee < caller).all()
+    component, below = own.components
+    assert all(callee < caller for caller, callees in enumerate(below) for callee in callees)
     for i in range(n):
         assert {j for j in range(n) if component[j] == component[i]} == {j for j in reach[i] if i in reach[j]}
 
@@ -82,17 +86,11 @@ def test_main_must_be_one():
     assert graph_of([], [1, 1], ["MAIN__", "other"]).main == 0
     with pytest.raises(UsageError, match="no main function"):
         _ = graph_of([], [1], ["other"]).main
-    two = make_graph(["main@a.c", "main@b.c"], [], symbols=["main", "main"], files=["a.c", "b.c"])
+    two = from_columns(["main", "main"], file=["a.c", "b.c"])
     with pytest.raises(UsageError, match=r"2 functions 'main'") as caught:
         _ = two.main
     assert "a.c, b.c" in str(caught.value)
-    declared = make_graph(["main@a.c", "main@b.c"], [], symbols=["main", "main"], has_body=[False, True])
-    assert declared.main == 1
-
-
-def test_ids_are_unique():
-    with pytest.raises(ValueError, match="unique"):
-        make_graph(["a", "a"], [])
+    assert from_columns(["main", "main"], has_body=[False, True]).main == 1
 
 
 # -- sources ------------------------------------------------------------------------------------------
@@ -120,15 +118,15 @@ def test_calls_through_pointers_go_everywhere_they_can():
         ("a.c", "b.c"), (), (),
     )  # fmt: skip
     graph = graph_of_features(features)
-    assert {graph.ids[i] for i in np.flatnonzero(graph.reached([graph.main]))} == {
-        "main", "right", "helper@a.c", "printf",
+    names = [(each.symbol, each.file) for each in graph.functions]
+    assert {names[i] for i in np.flatnonzero(graph.reached([graph.main]))} == {
+        ("main", "a.c"), ("right", "a.c"), ("helper", "a.c"), ("printf", ""),
     }  # fmt: skip
-    kinds = {graph.ids[b]: int(k) for a, b, k in zip(graph.caller, graph.callee, graph.kind, strict=True)}
-    assert kinds == {"right": POINTER, "helper@a.c": CALL, "printf": CALL}
-    assert graph.features["loops"][graph.number["helper@b.c"]] == 2
-    assert graph.features["loop_depth"][graph.number["helper@b.c"]] == 2
-    assert not graph.has_body[graph.number["printf"]] and graph.features["statements"][graph.number["printf"]] == -1
-    assert graph.find("helper", file="b.c") == graph.number["helper@b.c"]
+    assert edges_of(graph) == {("main", "right"), ("main", "helper"), ("main", "printf")}
+    second, outside = names.index(("helper", "b.c")), names.index(("printf", ""))
+    assert graph.features["loops"][second] == 2 and graph.features["loop_depth"][second] == 2
+    assert not graph.has_body[outside] and graph.features["statements"][outside] == -1
+    assert graph.find("helper", file="b.c") == second
 
 
 TREE = CallTree(
@@ -146,18 +144,15 @@ def test_measured_calls_are_added_and_so_are_functions_the_graph_lacks():
         StaticFeatures((function("main"), function("right", linkage="external")), ("a.c",), (), ())
     )
     graph = with_measured(static, TREE)
-    edges = {(graph.ids[a], graph.ids[b]) for a, b in zip(graph.caller, graph.callee, strict=True)}
-    assert edges == {("main", "right"), ("right", "MPI_Send"), ("main", "_Z4lostv")}
-    assert (graph.kind == MEASURED).all()
+    assert edges_of(graph) == {("main", "right"), ("right", "MPI_Send"), ("main", "_Z4lostv")}
     assert graph.features["statements"].tolist() == [4, 4, -1, -1]
-    alone = graph_of_tree(TREE)
-    assert {(alone.ids[a], alone.ids[b]) for a, b in zip(alone.caller, alone.callee, strict=True)} == edges
+    assert edges_of(graph_of_tree(TREE)) == edges_of(graph)
 
 
 def test_an_empty_profile_adds_nothing():
     empty = CallTree((), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
     assert len(graph_of_tree(empty)) == 0
-    assert with_measured(graph_of([(0, 1)], [1, 1]), empty).ids == ("f0", "f1")
+    assert with_measured(graph_of([(0, 1)], [1, 1]), empty).symbols == ("f0", "f1")
 
 
 # -- the first instrumentation --------------------------------------------------------------------------

@@ -8,7 +8,6 @@ import pytest
 from refining import refine
 
 from buran.errors import FormatError, UsageError
-from buran.instrumentation.callgraph import CALL, make_graph
 from buran.instrumentation.measured import (
     MOST_EXPENSIVE_VISIT,
     MeasuredOverhead,
@@ -23,6 +22,7 @@ from buran.instrumentation.refinement import NEVER_CALLED, FunctionVerdict, Wish
 from buran.modeling.pmnf import Factor, Model, ModelFunction, ModelSet, PowerLog, Quality, Term
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.profile import CallTree, Region
+from call_graphs import graph_of
 
 NAMES = ("main", "solve", "kernel", "accessor", "setup", "MPI_Send")
 TREE = CallTree(
@@ -184,9 +184,9 @@ def test_what_was_kept_stays_down_to_half_the_threshold():
     assert "setup" in kept(refine(TREE, near, None, [80.0], known={"setup": FunctionVerdict(True, "before")}))
 
 
-GRAPH = make_graph(
+GRAPH = graph_of(
     (*NAMES, "inner", "deep", "flat", "library"),
-    [(0, 1, CALL), (1, 2, CALL), (2, 3, CALL), (0, 4, CALL), (2, 8, CALL), (8, 6, CALL), (6, 7, CALL), (4, 9, CALL)],
+    [(0, 1), (1, 2), (2, 3), (0, 4), (2, 8), (8, 6), (6, 7), (4, 9)],
     has_body=(*[True] * 5, False, *[True] * 4),
     features={"loops": (0, 0, 1, 0, 1, -1, 2, 1, 0, 3), "statements": (9, 9, 9, 1, 9, -1, 30, 20, 2, 50)},
 )

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from buran.errors import UsageError
-from buran.instrumentation.callgraph import CALL, make_graph
 from buran.instrumentation.filter_file import parse
 from buran.instrumentation.measured import MOST_EXPENSIVE_VISIT
 from buran.instrumentation.start import (
@@ -25,6 +24,7 @@ from buran.modeling.numerics.tuning import OVERHEAD
 from buran.planning.pilot import pilot_indices
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.profile import CallTree, Region
+from call_graphs import graph_of
 
 COST_S = 20e-9
 TREE = CallTree(
@@ -167,9 +167,9 @@ def test_guarded_filters_let_everything_else_through() -> None:
     assert OVERHEAD < 1
 
 
-GRAPH = make_graph(
+GRAPH = graph_of(
     ("main", "solve", "kernel", "tiny", "MPI_Send"),
-    [(0, 1, CALL), (1, 2, CALL), (0, 3, CALL), (1, 4, CALL)],
+    [(0, 1), (1, 2), (0, 3), (1, 4)],
     has_body=(True, True, True, True, False),
     features={
         "statements": (1, 2, 30, 1, -1),
@@ -202,7 +202,7 @@ def test_first_filters_without_a_graph() -> None:
     rules = parse(start_filter("everything", None))
     assert rules.matches("anything", "_Z8anythingv")
     with pytest.raises(UsageError, match="has no branches"):
-        start_filter("branches", make_graph(("main",), []))
+        start_filter("branches", graph_of(("main",), []))
 
 
 # -- pilot points ---------------------------------------------------------------------------------------

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from buran.errors import UsageError
-from buran.instrumentation.callgraph import CALL, make_graph
 from buran.instrumentation.selection import select
+from call_graphs import graph_of
 
 NAMES = ("main", "solve", "kernel", "exchange", "MPI_Send", "helper")
-GRAPH = make_graph(
+GRAPH = graph_of(
     NAMES,
-    [(0, 1, CALL), (1, 2, CALL), (1, 3, CALL), (3, 4, CALL), (2, 5, CALL)],
-    names=("main", "void solve(int)", "kernel()", "exchange()", "MPI_Send", "helper()"),
-    files=("main.c", "src/solve.c", "src/kernel.c", "src/mpi.c", "", "lib/helper.h"),
+    [(0, 1), (1, 2), (1, 3), (3, 4), (2, 5)],
+    name=("main", "void solve(int)", "kernel()", "exchange()", "MPI_Send", "helper()"),
+    file=("main.c", "src/solve.c", "src/kernel.c", "src/mpi.c", "", "lib/helper.h"),
     has_body=(True, True, True, True, False, True),
     inline=(False, False, False, False, False, True),
     features={"statements": (5, 10, 40, 8, -1, 1), "loop_depth": (0, 1, 3, 0, -1, 0)},

@@ -1,4 +1,4 @@
-"""Whole-program call graphs on arrays: condensed once, asked often.
+"""Whole-program call graphs on arrays: condensed once, searched often.
 
 Functions are numbered; same-named functions of different files are different functions. An edge stands once, whatever
 the number of call sites. Nothing here recurses, so neither deep recursion nor long cycles of the program matter.
@@ -6,9 +6,12 @@ the number of call sites. Nothing here recurses, so neither deep recursion nor l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+from graphlib import TopologicalSorter
+from operator import or_
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,11 +29,30 @@ FEATURES = ("statements", "instructions", "branches", "loops", "loop_depth")
 """What is known of a function's own body; -1 where it is not."""
 MAINS = ("main", "MAIN__", "_Z4main", "_ZSt4mainiPPc")
 
-CALL, POINTER, OVERRIDE, MEASURED = 1, 2, 4, 8
-"""Why an edge is there, as bits: a call by name, a call through a pointer that may go there, a virtual function that
-replaces the called one, a call that happened in a run."""
-
 _CHUNK = 1 << 15  # components whose reachability is worked out at once: 4 KiB a component
+
+
+@dataclass(frozen=True)
+class CalledFunction:
+    """A function of a call graph.
+
+    Attributes
+    ----------
+    symbol, name, file
+        The linker's symbol, the name as shown, and where it is defined (empty if unknown).
+    has_body, inline, system
+        Whether the definition is known, is declared inline, comes from a system header.
+    features
+        By name (`FEATURES`), as far as they are known.
+    """
+
+    symbol: str
+    name: str = ""
+    file: str = ""
+    has_body: bool = True
+    inline: bool = False
+    system: bool = False
+    features: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,37 +61,61 @@ class CallGraph:
 
     Attributes
     ----------
-    ids
-        Unique: the symbol, with ``@`` and the file behind it where that is not unique.
-    symbols, names, files
-        The linker's symbols, the names as shown, and where functions are defined (empty if unknown).
-    has_body, inline, system
-        Shape (function,): whether the definition is known, is declared inline, comes from a system header.
-    features
-        By name (`FEATURES`), shape (function,), -1 where unknown.
+    functions
+        By number.
     caller, callee
         Shape (edge,): numbers of functions; no pair twice.
-    kind
-        Shape (edge,): bits of `CALL`, `POINTER`, `OVERRIDE`, `MEASURED`.
     entry
         Number of the function the program begins with, if a file said so.
     """
 
-    ids: tuple[str, ...]
-    symbols: tuple[str, ...]
-    names: tuple[str, ...]
-    files: tuple[str, ...]
-    has_body: Mask
-    inline: Mask
-    system: Mask
-    features: Mapping[str, Ids]
+    functions: tuple[CalledFunction, ...]
     caller: Ids
     callee: Ids
-    kind: NDArray[np.int8]
     entry: int | None = None
 
+    @classmethod
+    def of(
+        cls, functions: Iterable[CalledFunction], edges: Iterable[tuple[int, int]], entry: int | None = None
+    ) -> CallGraph:
+        """Return a graph; edges (caller, callee) that are there several times become one."""
+        pairs = np.unique(np.array(list(edges), dtype=np.int64).reshape(-1, 2), axis=0)
+        return cls(tuple(functions), pairs[:, 0], pairs[:, 1], entry)
+
+    def extended(self, functions: Iterable[CalledFunction], edges: Iterable[tuple[int, int]]) -> CallGraph:
+        """Return a graph with more functions, which get the next numbers, and more edges."""
+        old = zip(self.caller.tolist(), self.callee.tolist(), strict=True)
+        return CallGraph.of((*self.functions, *functions), (*old, *edges), self.entry)
+
     def __len__(self) -> int:
-        return len(self.ids)
+        return len(self.functions)
+
+    @cached_property
+    def symbols(self) -> tuple[str, ...]:
+        """The linker's symbols."""
+        return tuple(each.symbol for each in self.functions)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names as shown; the symbol where none is known."""
+        return tuple(each.name or each.symbol for each in self.functions)
+
+    @cached_property
+    def has_body(self) -> Mask:
+        """Shape (function,): whether the definition is known."""
+        return self.which(lambda each: each.has_body)
+
+    def which(self, holds: Callable[[CalledFunction], bool]) -> Mask:
+        """Return shape (function,): for which functions something holds."""
+        return np.array([holds(each) for each in self.functions], dtype=bool)
+
+    @cached_property
+    def features(self) -> Mapping[str, Ids]:
+        """By name, shape (function,): -1 where unknown."""
+        return {
+            name: np.array([each.features.get(name, -1) for each in self.functions], dtype=np.int64)
+            for name in FEATURES
+        }
 
     @cached_property
     def main(self) -> int:
@@ -89,7 +135,7 @@ class CallGraph:
             if numbers:
                 raise UsageError(
                     f"the call graph has {len(numbers)} functions {name!r}",
-                    why="in " + ", ".join(sorted(self.files[i] or "an unknown file" for i in numbers)[:4]),
+                    why="in " + ", ".join(sorted(self.functions[i].file or "an unknown file" for i in numbers)[:4]),
                     hint="make the call graph of one program, not of all programs of a source tree",
                 )
         raise UsageError(
@@ -97,11 +143,6 @@ class CallGraph:
             why=f"none of its {len(self)} functions is named {' or '.join(MAINS[:2])}",
             hint="make it of the whole program; a library alone has no beginning",
         )
-
-    @cached_property
-    def number(self) -> Mapping[str, int]:
-        """Function numbers by id."""
-        return {name: i for i, name in enumerate(self.ids)}
 
     @cached_property
     def by_symbol(self) -> Mapping[str, list[int]]:
@@ -112,7 +153,7 @@ class CallGraph:
         """Return the function of a measured region: by symbol, then by name; files decide between namesakes."""
         numbers = self.by_symbol.get(symbol) or self._by_name.get(name or symbol, [])
         if len(numbers) > 1 and file:
-            numbers = [i for i in numbers if self.files[i] and _same_file(self.files[i], file)] or numbers
+            numbers = [i for i in numbers if _same_file(self.functions[i].file, file)] or numbers
         return numbers[0] if numbers else None
 
     @cached_property
@@ -123,7 +164,7 @@ class CallGraph:
         from scipy.sparse import csr_array
 
         pair = (self.callee, self.caller) if reverse else (self.caller, self.callee)
-        return csr_array((np.ones(len(self.kind), dtype=np.int8), pair), shape=(len(self), len(self)))
+        return csr_array((np.ones(len(self.caller), dtype=np.int8), pair), shape=(len(self), len(self)))
 
     def marked(self, numbers: Iterable[int]) -> Mask:
         """Return shape (function,): True for these numbers; -1 stands for none."""
@@ -166,52 +207,44 @@ class CallGraph:
         return out
 
     @cached_property
-    def components(self) -> tuple[Ids, Ids, Ids]:
+    def components(self) -> tuple[Ids, list[list[int]]]:
         """Strongly connected components, callees before callers.
 
         Returns
         -------
         component
             Shape (function,): numbers such that every edge between components goes to a smaller number.
-        caller, callee
-            Edges between different components, none twice, sorted by caller.
+        below
+            The components that each calls, without itself.
         """
         from scipy.sparse.csgraph import connected_components
 
         count, label = connected_components(self._matrix(), connection="strong")
-        pairs = np.unique(np.stack([label[self.caller], label[self.callee]], axis=1), axis=0)
-        pairs = pairs[pairs[:, 0] != pairs[:, 1]].astype(np.int64)
-        rank = _callees_first(count, pairs)
-        pairs = rank[pairs]
-        order = np.argsort(pairs[:, 0], kind="stable")
-        return rank[label], pairs[order, 0], pairs[order, 1]
+        called: dict[int, set[int]] = {component: set() for component in range(count)}
+        for caller, callee in zip(label[self.caller].tolist(), label[self.callee].tolist(), strict=True):
+            if caller != callee:
+                called[caller].add(callee)
+        order = list(TopologicalSorter(called).static_order())
+        rank = {component: number for number, component in enumerate(order)}
+        below = [[rank[callee] for callee in called[component]] for component in order]
+        return np.array([rank[each] for each in label.tolist()], dtype=np.int64), below
 
     @cached_property
     def inclusive(self) -> Mapping[str, Ids]:
         """Features added up over everything a function can reach, each function once; unknown ones count as 0.
 
-        Worked out in one pass over the condensed graph. For ``loop_depth`` the sum says little; see `aggregate`.
+        Worked out in one pass over the condensed graph.
         """
-        weights = np.stack([np.maximum(self.features[name], 0) for name in FEATURES], axis=1)
-        sums = self.aggregate(weights)
-        return {name: sums[:, i] for i, name in enumerate(FEATURES)}
-
-    def aggregate(self, weights: Ids) -> Ids:
-        """Return shape (function, kind): weights (function, kind) added over everything reachable, each once."""
-        component, caller, callee = self.components
-        count = int(component.max(initial=-1)) + 1
-        of_component = np.zeros((count, weights.shape[1]), dtype=np.int64)
-        np.add.at(of_component, component, weights)
-        total = np.zeros_like(of_component)
-        cuts = np.searchsorted(caller, np.arange(count + 1)).tolist()
-        callees = callee.tolist()
-        uses = np.bincount(callee, minlength=count).tolist()
-        heavy = np.flatnonzero(of_component.any(axis=1))  # only these can add anything
+        component, below = self.components
+        weights = np.zeros((len(below), len(FEATURES)), dtype=np.int64)
+        np.add.at(weights, component, np.stack([np.maximum(self.features[name], 0) for name in FEATURES], axis=1))
+        uses = Counter(callee for callees in below for callee in callees)
+        heavy = np.flatnonzero(weights.any(axis=1))  # only these can add anything
+        total = np.zeros_like(weights)
         for first in range(0, len(heavy), _CHUNK):
             chosen = heavy[first : first + _CHUNK]
-            total += _sums_over(count, cuts, callees, list(uses), chosen, of_component[chosen])
-        out: Ids = total[component]
-        return out
+            total += _sums_over(below, uses.copy(), chosen, weights[chosen])
+        return dict(zip(FEATURES, total[component].T, strict=True))
 
 
 def _numbers_by(texts: Sequence[str]) -> dict[str, list[int]]:
@@ -222,67 +255,41 @@ def _numbers_by(texts: Sequence[str]) -> dict[str, list[int]]:
 
 
 def _same_file(one: str, other: str) -> bool:
-    return one == other or one.endswith(f"/{other}") or other.endswith(f"/{one}")
+    return one != "" and (one == other or one.endswith(f"/{other}") or other.endswith(f"/{one}"))
 
 
-def _callees_first(count: int, pairs: Ids) -> Ids:
-    """Return shape (component,): ranks such that callees have the smaller ones; a graph without cycles."""
-    waiting = np.bincount(pairs[:, 0], minlength=count).tolist()
-    order = np.argsort(pairs[:, 1], kind="stable")
-    callers = pairs[order, 0].tolist()
-    cuts = np.searchsorted(pairs[order, 1], np.arange(count + 1)).tolist()
-    ready = [i for i in range(count) if not waiting[i]]
-    rank = np.zeros(count, dtype=np.int64)
-    for index in range(count):
-        component = ready[index]
-        rank[component] = index
-        for caller in callers[cuts[component] : cuts[component + 1]]:
-            waiting[caller] -= 1
-            if not waiting[caller]:
-                ready.append(caller)
-    return rank
-
-
-def _sums_over(count: int, cuts: list[int], callees: list[int], uses: list[int], chosen: Ids, weights: Ids) -> Ids:
+def _sums_over(below: Sequence[Sequence[int]], uses: Counter[int], chosen: Ids, weights: Ids) -> Ids:
     """Return shape (component, kind): weights of those of `chosen` that each component reaches.
 
     Sets are whole numbers, one bit for each of `chosen`. What a component reaches beyond its largest callee is
-    mostly little, so only that is added up. Sets that no caller will ask for any more are dropped.
+    mostly little, so only that is added up. Sets that no caller will need any more are dropped.
+
+    Parameters
+    ----------
+    below, uses
+        By component: those it calls, and how many call it.
     """
-    total = np.zeros((count, weights.shape[1]), dtype=np.int64)
-    sets: list[int] = [0] * count
-    bit = {int(component): i for i, component in enumerate(chosen.tolist())}
-    sizes = [0] * count
-    for component in range(count):
-        below = callees[cuts[component] : cuts[component + 1]]
-        base, size = -1, 0
-        whole = 0
-        for callee in below:
-            reach = sets[callee]
-            if reach:
-                whole |= reach
-                if sizes[callee] > size:
-                    base, size = callee, sizes[callee]
-        number = bit.get(component)
-        if number is not None:
-            whole |= 1 << number
-        if base >= 0:
-            total[component] = total[base]
-            extra = whole ^ sets[base]
-        else:
-            extra = whole
-        if extra:
-            if extra & (extra - 1):
-                total[component] += weights[_bits(extra)].sum(axis=0)
-            else:
-                total[component] += weights[extra.bit_length() - 1]
-        for callee in below:
+    count = len(below)
+    total = np.zeros((count + 1, weights.shape[1]), dtype=np.int64)  # the last one stands for no callee
+    sets, sizes = [0] * (count + 1), [0] * (count + 1)
+    bit = {component: i for i, component in enumerate(chosen.tolist())}
+    for component, callees in enumerate(below):
+        own = 1 << bit[component] if component in bit else 0
+        whole = reduce(or_, (sets[callee] for callee in callees), own)
+        largest = max(callees, key=sizes.__getitem__, default=-1)
+        extra = whole ^ sets[largest]
+        total[component] = total[largest]
+        if extra & (extra - 1):
+            total[component] += weights[_bits(extra)].sum(axis=0)
+        elif extra:
+            total[component] += weights[extra.bit_length() - 1]
+        for callee in callees:
             uses[callee] -= 1
             if not uses[callee]:
                 sets[callee] = 0
         if uses[component]:
             sets[component], sizes[component] = whole, whole.bit_count()
-    return total
+    return total[:-1]
 
 
 def _bits(value: int) -> Ids:
@@ -292,70 +299,3 @@ def _bits(value: int) -> Ids:
     within = np.unpackbits(words[used].view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")
     word, bit = np.nonzero(within)
     return used[word] * 64 + bit
-
-
-def make_graph(
-    ids: Sequence[str],
-    edges: Iterable[tuple[int, int, int]],
-    *,
-    symbols: Sequence[str] | None = None,
-    names: Sequence[str] | None = None,
-    files: Sequence[str] | None = None,
-    has_body: Sequence[bool] | None = None,
-    inline: Sequence[bool] | None = None,
-    system: Sequence[bool] | None = None,
-    features: Mapping[str, Sequence[int]] | None = None,
-    entry: int | None = None,
-) -> CallGraph:
-    """Build a graph of lists; edges (caller, callee, kind) that are there several times become one.
-
-    Raises
-    ------
-    ValueError
-        Ids are not unique.
-    """
-    if len(set(ids)) != len(ids):
-        raise ValueError("ids of functions must be unique")
-    n = len(ids)
-    caller, callee, kind = _distinct(edges)
-
-    def flags(values: Sequence[bool] | None, otherwise: bool) -> Mask:
-        return np.full(n, otherwise) if values is None else np.array(values, dtype=bool)
-
-    sizes = features or {}
-    linker_symbols = tuple(ids if symbols is None else symbols)
-    return CallGraph(
-        ids=tuple(ids),
-        symbols=linker_symbols,
-        names=linker_symbols if names is None else tuple(names),
-        files=("",) * n if files is None else tuple(files),
-        has_body=flags(has_body, True),
-        inline=flags(inline, False),
-        system=flags(system, False),
-        features={
-            name: np.array(sizes[name], dtype=np.int64) if name in sizes else np.full(n, -1, dtype=np.int64)
-            for name in FEATURES
-        },
-        caller=caller,
-        callee=callee,
-        kind=kind,
-        entry=entry,
-    )
-
-
-def with_edges(graph: CallGraph, edges: Iterable[tuple[int, int, int]]) -> CallGraph:
-    """Return a graph with more edges (caller, callee, kind)."""
-    old = np.stack([graph.caller, graph.callee, graph.kind.astype(np.int64)], axis=1)
-    caller, callee, kind = _distinct(edges, old)
-    return replace(graph, caller=caller, callee=callee, kind=kind)
-
-
-def _distinct(edges: Iterable[tuple[int, int, int]], old: Ids | None = None) -> tuple[Ids, Ids, NDArray[np.int8]]:
-    """Return edges as arrays (caller, callee, kind), each pair once with the kinds of all its edges."""
-    table = np.array(list(edges), dtype=np.int64).reshape(-1, 3)
-    if old is not None:
-        table = np.concatenate([old, table])
-    pairs, where = np.unique(table[:, :2], axis=0, return_inverse=True)
-    kind = np.zeros(len(pairs), dtype=np.int64)
-    np.bitwise_or.at(kind, where.reshape(-1), table[:, 2])
-    return pairs[:, 0], pairs[:, 1], kind.astype(np.int8)

@@ -21,6 +21,7 @@ from buran.profiles.startup import STARTUP
 # longer is the start and end of the measurement system. Tuned: judgement.
 MOST_EXPENSIVE_VISIT = 20.0
 
+
 @dataclass(frozen=True)
 class MeasuredOverhead:
     """What instrumentation costs, over points.

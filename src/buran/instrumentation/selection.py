@@ -19,8 +19,8 @@ _LONGEST = 10_000
 _DEEPEST = 100
 _SETS: Mapping[str, Callable[[CallGraph], Mask]] = {
     "all": lambda graph: np.ones(len(graph), dtype=bool),
-    "inline": lambda graph: graph.inline,
-    "system": lambda graph: graph.system,
+    "inline": lambda graph: graph.which(lambda each: each.inline),
+    "system": lambda graph: graph.which(lambda each: each.system),
     "defined": lambda graph: graph.has_body,
     "main": lambda graph: np.arange(len(graph)) == graph.main,
 }
@@ -79,13 +79,9 @@ class _Selection:
         graph = self.graph
         if name in ("name", "file"):
             patterns = [self.text(argument) for argument in node.args]
-            named = np.zeros(len(graph), dtype=bool)
-            if name == "name":
-                named[named_by_any(patterns, zip(graph.names, graph.symbols, strict=True))] = True
-            else:
-                found = (any(matches(each, file) for each in patterns) for file in graph.files)
-                named[:] = np.fromiter(found, dtype=bool, count=len(graph))
-            return named
+            if name == "file":
+                return graph.which(lambda each: any(matches(pattern, each.file) for pattern in patterns))
+            return graph.marked(named_by_any(patterns, zip(graph.names, graph.symbols, strict=True)))
         if len(node.args) != 1:
             raise self.mistake(node, f"{name} takes one argument")
         if name in _LEAST:

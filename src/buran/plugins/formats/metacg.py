@@ -8,14 +8,13 @@ place are added on reading, from what overrides what, directly or by way of othe
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from buran.errors import FormatError
 from buran.files import JsonObject
-from buran.instrumentation.callgraph import CALL, OVERRIDE, CallGraph, make_graph, with_edges
+from buran.instrumentation.callgraph import CalledFunction, CallGraph
 
 _HEAD = "_MetaCG"
 _META_KEYS = {"statements": "numStatements", "branches": "numConditionalBranches", "loop_depth": "loopDepth"}
@@ -105,27 +104,28 @@ def _read(data: JsonObject, *, is_fourth: bool) -> CallGraph:
     entries = graph["nodes"] if is_fourth else graph
     nodes = [_Node.from_json(key, entry, is_fourth=is_fourth) for key, entry in entries.items()]
     number = {node.key: i for i, node in enumerate(nodes)}
-    calls: list[tuple[int, int, int]] = []
+    calls: list[tuple[int, int]] = []
     overrides: list[tuple[int, int]] = []
     for i, node in enumerate(nodes):
-        calls += [(i, _number(number, callee, node.key), CALL) for callee in node.callees]
+        calls += [(i, _number(number, callee, node.key)) for callee in node.callees]
         overrides += [(_number(number, other, node.key), i) for other in node.overridden_by]
         overrides += [(i, _number(number, other, node.key)) for other in node.overrides]
-    symbols, files = [node.symbol for node in nodes], [node.file for node in nodes]
-    features = {name: [node.features[name] for node in nodes] for name in _META_KEYS}
-    features["loops"] = [-1 if depth < 0 else int(depth > 0) for depth in features["loop_depth"]]
+    functions = [
+        CalledFunction(
+            node.symbol,
+            file=node.file,
+            has_body=node.has_body,
+            inline=node.is_inline,
+            system=node.is_system,
+            features={
+                **node.features,
+                "loops": -1 if node.features["loop_depth"] < 0 else int(node.features["loop_depth"] > 0),
+            },
+        )
+        for node in nodes
+    ]
     entry = (graph.get("meta") or {}).get("entryFunction") if is_fourth else None
-    made = make_graph(
-        _unique_ids(symbols, files),
-        calls,
-        symbols=symbols,
-        files=files,
-        has_body=[node.has_body for node in nodes],
-        inline=[node.is_inline for node in nodes],
-        system=[node.is_system for node in nodes],
-        features=features,
-        entry=None if entry is None else _number(number, str(entry), "entryFunction"),
-    )
+    made = CallGraph.of(functions, calls, None if entry is None else _number(number, str(entry), "entryFunction"))
     return _with_overriders(made, overrides)
 
 
@@ -135,34 +135,19 @@ def _number(number: Mapping[str, int], name: str, where: str) -> int:
     return number[name]
 
 
-def _unique_ids(symbols: Sequence[str], files: Sequence[str]) -> list[str]:
-    out: list[str] = []
-    times = Counter(symbols)
-    used: set[str] = set()
-    for symbol, file in zip(symbols, files, strict=True):
-        name = f"{symbol}@{file}" if times[symbol] > 1 else symbol
-        count = 1
-        while name in used:
-            count += 1
-            name = f"{symbol}@{file}#{count}"
-        used.add(name)
-        out.append(name)
-    return out
-
-
 def _with_overriders(graph: CallGraph, overrides: Iterable[tuple[int, int]]) -> CallGraph:
     """Add calls of everything that overrides a called function, directly or by way of others."""
     above: dict[int, list[int]] = {}
     for function, other in sorted(set(overrides)):
         above.setdefault(other, []).append(function)
     reach: dict[int, list[int]] = {}
-    extra: list[tuple[int, int, int]] = []
+    extra: list[tuple[int, int]] = []
     for caller, callee in zip(graph.caller.tolist(), graph.callee.tolist(), strict=True):
         if callee in above:
             if callee not in reach:
                 reach[callee] = _closure(above, callee)
-            extra += [(caller, other, OVERRIDE) for other in reach[callee]]
-    return with_edges(graph, extra) if extra else graph
+            extra += [(caller, other) for other in reach[callee]]
+    return graph.extended((), extra)
 
 
 def _closure(above: Mapping[int, list[int]], start: int) -> list[int]:

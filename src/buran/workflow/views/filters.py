@@ -318,7 +318,8 @@ def _check_patterns(universe: Universe, request: Request) -> None:
 def _functions(universe: Universe) -> list[tuple[str, str, str]]:
     """Return (symbol, name, file) of the functions with a body."""
     graph = universe.needed
-    return [(graph.symbols[i], graph.names[i], graph.files[i]) for i in np.flatnonzero(graph.has_body).tolist()]
+    names = zip(graph.symbols, graph.names, graph.functions, strict=True)
+    return [(symbol, name, each.file) for symbol, name, each in names if each.has_body]
 
 
 # -- checking ---------------------------------------------------------------------------
@@ -369,7 +370,6 @@ def _of_other_compilers(rules: Sequence[Rule], functions: Sequence[tuple[str, st
 
 def _skipped_inline(rules: Filter, graph: CallGraph) -> list[str]:
     """Return functions declared inline that only the default, or the pattern ``*``, includes."""
-    functions = (
-        (graph.names[i], graph.symbols[i], graph.files[i]) for i in np.flatnonzero(graph.inline & graph.has_body)
-    )
+    inline = (each for each in graph.functions if each.inline and each.has_body)
+    functions = ((each.name or each.symbol, each.symbol, each.file) for each in inline)
     return [names[1] for names in functions if rules.matches(*names) and not rules.gives_hooks(*names, inline=True)]

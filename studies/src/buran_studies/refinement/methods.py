@@ -212,7 +212,7 @@ def _once(lab: Lab, method: str, repetitions: int, rules: Rules) -> Trail:
     text = EVERYTHING
     if method == "inline-filtered":
         graph = _graph(lab)
-        text = _listed(graph, graph.has_body & ~graph.inline & ~graph.system)
+        text = _listed(graph, graph.which(lambda each: each.has_body and not each.inline and not each.system))
     experiment, built, spent_s = lab.experiment(text, lab.program.points, repetitions)
     graph = graph_of_features(built)
     plain, _ = lab.build(None)
@@ -328,4 +328,4 @@ def _executed(experiment: Experiment) -> int:
 
 
 def _own_functions(graph: CallGraph) -> int:
-    return int((graph.has_body & ~graph.system).sum())
+    return sum(each.has_body and not each.system for each in graph.functions)
