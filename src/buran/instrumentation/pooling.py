@@ -24,7 +24,7 @@ from buran.profiles.experiment.build import Run, experiment_from_profiles
 from buran.profiles.experiment.table import AGGREGATES, Experiment
 from buran.profiles.metrics import Metric
 from buran.profiles.profile import CallTree, Profile, Region
-from buran.profiles.regroup import combine, fold, project
+from buran.profiles.regroup import fold, project
 
 # Of the cost in a loop: a program has other caches, and loses inlining. Tuned: judgement.
 LOOP_UNCERTAINTY = 0.5
@@ -83,27 +83,11 @@ def hook_cost(calibrated_s: float, hooked_s: Floats, plain_s: Floats, visits: Fl
     return HookCost(mean, max(sigma * max(chi, 1.0), LEAST_UNCERTAINTY * mean))
 
 
-@dataclass(frozen=True)
-class BareProfile:
-    """A profile without the hooks of some functions.
-
-    Attributes
-    ----------
-    profile
-        On the call paths that are left: visits, and exclusive times that are corrected.
-    share
-        Shape (call path,): what was taken off over what is left, mean over locations.
-    uncertainty
-        Shape (call path,): standard deviation over what is left; infinite where nothing is.
-    """
-
-    profile: Profile
-    share: Floats
-    uncertainty: Floats
-
-
-def without_hooks(profile: Profile, keep: Mask, cost: HookCost, counts: Sequence[str] = ()) -> BareProfile:
+def without_hooks(profile: Profile, keep: Mask, cost: HookCost, counting: bool = False) -> Profile:
     """Take the hooks of functions out of a profile.
+
+    Share and uncertainty of what was taken off are metrics of their own, so that they go through the same unions as the
+    times, as do the basic blocks of a run that counted.
 
     Parameters
     ----------
@@ -111,22 +95,29 @@ def without_hooks(profile: Profile, keep: Mask, cost: HookCost, counts: Sequence
         As measured, with times and visits.
     keep
         Shape (region,): those that keep their hooks, or never had any.
-    counts
-        Metrics that the profile keeps beside.
     """
-    folding = fold(profile.tree, keep)
-    metrics = {name: profile.metrics[name] for name in ("time", "visits", *counts)}
-    left = project(replace(profile, metrics=metrics, values={name: profile.values[name] for name in metrics}), keep)
-    visits = profile.exclusive("visits")
-    removed = np.where(folding.stays[:, None], 0.0, visits)
-    taken = combine(removed, folding.target, len(folding.tree), "add").astype(np.float64) * cost.seconds
+    tree = profile.tree
+    gone = ~keep[tree.region] & (tree.parent >= 0)
+    exclusive = {_SHARE: np.where(gone[:, None], profile.exclusive("visits"), 0.0)}  # visits first, a share below
+    if counting:
+        exclusive[_BLOCKS] = profile.exclusive("basic_blocks")
+    metrics = {name: profile.metrics[name] for name in ("time", "visits")}
+    added = {name: Metric(name, "", "exclusive", "DOUBLE") for name in exclusive}
+    values = {**{name: profile.values[name] for name in metrics}, **exclusive}
+    left = project(replace(profile, metrics=metrics | added, values=values), keep)
+    taken = left.values[_SHARE].astype(np.float64) * cost.seconds
     seconds = left.exclusive("time") - taken
     off, rest = taken.mean(axis=1), seconds.mean(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(off > 0, np.where(rest > 0, off / rest, np.inf), 0.0)
+    uncertainty = share * (cost.uncertainty_s / cost.seconds if cost.seconds > 0 else 0.0)
+    marks = {
+        name: np.repeat(np.minimum(each, _HOPELESS)[:, None], len(profile.locations), axis=1)
+        for name, each in ((_SHARE, share), (_UNCERTAINTY, uncertainty))
+    }
+    unions = {name: Metric(name, "", "exclusive", "MAXDOUBLE") for name in (*marks, *exclusive)}
     time = replace(metrics["time"], kind="exclusive")
-    corrected = replace(left, metrics={**left.metrics, "time": time}, values={**left.values, "time": seconds})
-    return BareProfile(corrected, share, share * (cost.uncertainty_s / cost.seconds if cost.seconds > 0 else 0.0))
+    return replace(left, metrics=metrics | unions | {"time": time}, values={**left.values, **marks, "time": seconds})
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,9 +226,8 @@ def pool(direct: Iterable[Run], earlier: Sequence[EarlierRuns], cost: HookCost) 
         for group in earlier:
             for point, number, profile in group.runs:
                 keep = [_is_free(each) or symbol_of(each) in seen or group.keeps(each) for each in profile.tree.regions]
-                counts = ("basic_blocks",) if group.counting else ()
-                corrected = without_hooks(profile, np.array(keep, dtype=bool), cost, counts)
-                yield point, columns.setdefault((group, number), len(columns)), _marked(corrected)
+                corrected = without_hooks(profile, np.array(keep, dtype=bool), cost, group.counting)
+                yield point, columns.setdefault((group, number), len(columns)), corrected
 
     whole = experiment_from_profiles(every())
     return _judged(whole, [group for group, _ in columns], earlier, cost)
@@ -324,20 +314,6 @@ def without_counting(whole: Experiment, known: Floats, counting: Mask) -> Experi
 def _is_free(region: Region) -> bool:
     """Tell whether no filter decides about a region."""
     return region.paradigm not in FILTERABLE
-
-
-def _marked(corrected: BareProfile) -> Profile:
-    """Note share and uncertainty as metrics of their own, so that they go through the same unions as the times."""
-    profile, width = corrected.profile, len(corrected.profile.locations)
-    marks = {
-        name: np.repeat(np.minimum(values, _HOPELESS)[:, None], width, axis=1)
-        for name, values in ((_SHARE, corrected.share), (_UNCERTAINTY, corrected.uncertainty))
-    }
-    if "basic_blocks" in profile.metrics:
-        marks[_BLOCKS] = profile.exclusive("basic_blocks")
-        profile = replace(profile, metrics={name: profile.metrics[name] for name in ("time", "visits")})
-    metrics = {name: Metric(name, "", "exclusive", "MAXDOUBLE") for name in marks}
-    return replace(profile, metrics={**profile.metrics, **metrics}, values={**profile.values, **marks})
 
 
 def _judged(
