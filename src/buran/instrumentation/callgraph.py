@@ -166,10 +166,10 @@ class CallGraph:
         pair = (self.callee, self.caller) if reverse else (self.caller, self.callee)
         return csr_array((np.ones(len(self.caller), dtype=np.int8), pair), shape=(len(self), len(self)))
 
-    def marked(self, numbers: Iterable[int]) -> Mask:
+    def marked(self, numbers: Ids) -> Mask:
         """Return shape (function,): True for these numbers; -1 stands for none."""
         out = np.zeros(len(self), dtype=bool)
-        out[[number for number in numbers if number >= 0]] = True
+        out[numbers[numbers >= 0]] = True
         return out
 
     def reached(self, start: Iterable[int], *, reverse: bool = False) -> Mask:
@@ -183,18 +183,16 @@ class CallGraph:
         from scipy.sparse import csr_array, vstack
         from scipy.sparse.csgraph import breadth_first_order
 
-        out = np.zeros(len(self), dtype=bool)
-        begin = np.array(sorted(set(start)), dtype=np.int64)
+        begin = np.unique(np.array(list(start), dtype=np.int64))
         if not len(begin):
-            return out
+            return self.marked(begin)
         matrix = self._matrix(reverse)
         if len(begin) > 1:  # one more function that calls them all
             first = csr_array((np.ones(len(begin), dtype=np.int8), begin, [0, len(begin)]), shape=(1, len(self) + 1))
             matrix.resize((len(self), len(self) + 1))
             matrix, begin = csr_array(vstack([matrix, first])), np.array([len(self)])
         order = breadth_first_order(matrix, int(begin[0]), return_predecessors=False)
-        out[order[order < len(self)]] = True
-        return out
+        return self.marked(order[order < len(self)].astype(np.int64))
 
     def on_paths(self, start: Iterable[int], end: Iterable[int]) -> Mask:
         """Return shape (function,): everything on a path from one of `start` to one of `end`."""
@@ -202,9 +200,7 @@ class CallGraph:
 
     def callees(self, functions: Mask) -> Mask:
         """Return shape (function,): what some functions call directly."""
-        out = np.zeros(len(self), dtype=bool)
-        out[self.callee[functions[self.caller]]] = True
-        return out
+        return self.marked(self.callee[functions[self.caller]])
 
     @cached_property
     def components(self) -> tuple[Ids, list[list[int]]]:

@@ -87,7 +87,7 @@ def filter_only(prediction: RegionPrediction, graph: CallGraph, threshold_s: flo
     threshold_s
         Threshold of the exclusive time at the target, all call paths of a function together.
     """
-    return _with_paths(prediction, graph, threshold_s, graph.marked(()))
+    return _with_paths(prediction, graph, threshold_s, np.zeros(len(graph), dtype=bool))
 
 
 def filter_and_expand(prediction: RegionPrediction, graph: CallGraph, threshold_s: float) -> Refinement:
@@ -120,7 +120,7 @@ def hotspots(prediction: RegionPrediction, graph: CallGraph, seconds: Floats) ->
     numbers = _numbers(prediction, graph)
     sizes, values = graph.inclusive["statements"], np.zeros(len(graph))
     values[numbers[numbers >= 0]] = by_region[numbers >= 0]
-    extra = graph.marked(())
+    extra = np.zeros(len(graph), dtype=bool)
     for at in numbers[above & (numbers >= 0)].tolist():
         callees = graph.callee[graph.caller == at]
         if not len(callees):
@@ -152,7 +152,7 @@ def _with_paths(prediction: RegionPrediction, graph: CallGraph, threshold_s: flo
     numbers, relevant = _numbers(prediction, graph), _relevant(prediction, threshold_s)
     targets = graph.marked(numbers[relevant]) | extra
     leading = graph.on_paths([graph.main], np.flatnonzero(targets).tolist()) & graph.has_body
-    on_path = (numbers >= 0) & np.append(leading, False)[numbers]
+    on_path = np.append(leading, False)[numbers]  # -1, of what the graph does not know, is the last
     return _refinement(prediction, graph, relevant | on_path, leading | extra, f"above {threshold_s:.3g} s", relevant)
 
 

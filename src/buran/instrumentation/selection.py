@@ -8,23 +8,41 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 import numpy as np
 
 from buran.errors import UsageError
-from buran.instrumentation.callgraph import CallGraph, Mask
+from buran.instrumentation.callgraph import CallGraph, Ids, Mask
 from buran.instrumentation.pattern import matches, named_by_any
 
-_LONGEST = 10_000
-_DEEPEST = 100
+_T = TypeVar("_T", str, int)
 _SETS: Mapping[str, Callable[[CallGraph], Mask]] = {
     "all": lambda graph: np.ones(len(graph), dtype=bool),
     "inline": lambda graph: graph.which(lambda each: each.inline),
     "system": lambda graph: graph.which(lambda each: each.system),
     "defined": lambda graph: graph.has_body,
-    "main": lambda graph: np.arange(len(graph)) == graph.main,
+    "main": lambda graph: graph.marked(np.array([graph.main])),
 }
-_LEAST = {"loops": "loop_depth", "statements": "statements", "instructions": "instructions", "branches": "branches"}
+_OPERATORS: Mapping[type[ast.operator], Callable[[Mask, Mask], Mask]] = {
+    ast.BitOr: lambda left, right: left | right,
+    ast.BitAnd: lambda left, right: left & right,
+    ast.Sub: lambda left, right: left & ~right,
+}
+_NAMED = ("name", "file")
+_LARGE: Mapping[str, Callable[[CallGraph], Ids]] = {
+    "loops": lambda graph: graph.features["loop_depth"],
+    "statements": lambda graph: graph.features["statements"],
+    "instructions": lambda graph: graph.features["instructions"],
+    "branches": lambda graph: graph.features["branches"],
+    "below": lambda graph: graph.inclusive["statements"],
+}
+_AROUND: Mapping[str, Callable[[CallGraph, Mask], Mask]] = {
+    "paths_to": lambda graph, chosen: graph.reached(np.flatnonzero(chosen).tolist(), reverse=True),
+    "paths_from": lambda graph, chosen: graph.reached(np.flatnonzero(chosen).tolist()),
+    "callers": lambda graph, chosen: graph.marked(graph.caller[chosen[graph.callee]]),
+    "callees": lambda graph, chosen: graph.callees(chosen),
+}
 
 
 def select(graph: CallGraph, query: str) -> Mask:
@@ -39,78 +57,53 @@ def select(graph: CallGraph, query: str) -> Mask:
     Raises
     ------
     UsageError
-        On a mistake in the query, with its place.
+        On a mistake in the query, with its position.
     """
-    if len(query) > _LONGEST:
-        raise UsageError("the query is too long", why=f"more than {_LONGEST} characters")
     try:
-        tree = ast.parse(query.strip(), mode="eval").body
+        return _Selection(graph, query).of(ast.parse(query.strip(), mode="eval").body)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         offset = getattr(error, "offset", None)
         where = query if offset is None else f"{query}, character {offset}"
         raise UsageError("the query cannot be read", where=where, why=str(error).split(" (")[0]) from None
-    return _Selection(graph, query).of(tree, 0)
 
 
 class _Selection:
     def __init__(self, graph: CallGraph, query: str) -> None:
         self.graph, self.query = graph, query
 
-    def of(self, node: ast.expr, depth: int) -> Mask:
-        if depth > _DEEPEST:
-            raise self.mistake(node, "it is nested too deeply")
-        if isinstance(node, ast.BinOp):
-            left, right = self.of(node.left, depth + 1), self.of(node.right, depth + 1)
-            if isinstance(node.op, ast.BitOr):
-                return left | right
-            if isinstance(node.op, ast.BitAnd):
-                return left & right
-            if isinstance(node.op, ast.Sub):
-                return left & ~right
-        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
-            return ~self.of(node.operand, depth + 1)
-        elif isinstance(node, ast.Name) and node.id in _SETS:
-            return _SETS[node.id](self.graph)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
-            return self.call(node, node.func.id, depth)
+    def of(self, node: ast.expr) -> Mask:
+        match node:
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+                return _OPERATORS[type(op)](self.of(left), self.of(right))
+            case ast.UnaryOp(op=ast.Invert(), operand=operand):
+                return ~self.of(operand)
+            case ast.Name(id=name) if name in _SETS:
+                return _SETS[name](self.graph)
+            case ast.Call(func=ast.Name(id=name), keywords=[]):
+                return self.call(node, name)
         raise self.mistake(node, f"expected a set, a function of sets, or | & - ~; sets are {', '.join(_SETS)}")
 
-    def call(self, node: ast.Call, name: str, depth: int) -> Mask:
+    def call(self, node: ast.Call, name: str) -> Mask:
         graph = self.graph
-        if name in ("name", "file"):
-            patterns = [self.text(argument) for argument in node.args]
+        if name in _NAMED:
+            patterns = [self.literal(argument, str, "a text in quotes") for argument in node.args]
             if name == "file":
                 return graph.which(lambda each: any(matches(pattern, each.file) for pattern in patterns))
-            return graph.marked(named_by_any(patterns, zip(graph.names, graph.symbols, strict=True)))
+            return graph.marked(np.array(named_by_any(patterns, zip(graph.names, graph.symbols, strict=True)), int))
+        functions = (*_NAMED, *_LARGE, *_AROUND)
+        if name not in functions:
+            raise self.mistake(node, f"there is no function {name!r}; there are {', '.join(functions)}")
         if len(node.args) != 1:
             raise self.mistake(node, f"{name} takes one argument")
-        if name in _LEAST:
-            least: Mask = graph.features[_LEAST[name]] >= self.number(node.args[0])
-            return least
-        if name == "below":
-            reach: Mask = graph.inclusive["statements"] >= self.number(node.args[0])
-            return reach
-        if name in ("paths_to", "paths_from", "callers", "callees"):
-            start = self.of(node.args[0], depth + 1)
-            if name == "callees":
-                return graph.callees(start)
-            if name == "callers":
-                out = np.zeros(len(graph), dtype=bool)
-                out[graph.caller[start[graph.callee]]] = True
-                return out
-            return graph.reached(np.flatnonzero(start).tolist(), reverse=name == "paths_to")
-        functions = ["name", "file", *_LEAST, "below", "paths_to", "paths_from", "callers", "callees"]
-        raise self.mistake(node, f"there is no function {name!r}; there are {', '.join(functions)}")
+        if name in _AROUND:
+            return _AROUND[name](graph, self.of(node.args[0]))
+        least: Mask = _LARGE[name](graph) >= self.literal(node.args[0], int, "a whole number")
+        return least
 
-    def text(self, node: ast.expr) -> str:
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+    def literal(self, node: ast.expr, kind: type[_T], expected: str) -> _T:
+        if isinstance(node, ast.Constant) and type(node.value) is kind:
             return node.value
-        raise self.mistake(node, "expected a text in quotes")
-
-    def number(self, node: ast.expr) -> int:
-        if isinstance(node, ast.Constant) and type(node.value) is int:
-            return node.value
-        raise self.mistake(node, "expected a whole number")
+        raise self.mistake(node, f"expected {expected}")
 
     def mistake(self, node: ast.expr, why: str) -> UsageError:
         return UsageError("mistake in the query", where=f"{self.query}, character {node.col_offset + 1}", why=why)
