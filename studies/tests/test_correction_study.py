@@ -11,7 +11,7 @@ import pytest
 
 from buran.errors import FormatError, UsageError
 from buran.modeling.correction import load_base
-from buran.modeling.correction.mecp.tuning import EvolutionTuning
+from buran.modeling.correction.mecp.search import EvolutionTuning
 from buran_studies.correction import published
 from buran_studies.correction import study as correction
 from buran_studies.correction import truth as correction_truth

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -44,7 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of random numbers (default 0)")
     parser.add_argument("--trials", type=int, help="of the published procedure (default 30)")
-    parser.add_argument("--no-gate", action="store_true", help="accept the best correction untested")
     parser.add_argument("--value", metavar="COLUMN", help="column of the times in a CSV file")
     parser.add_argument("--metric", metavar="M", default="time", help="metric (default: time)")
     parser.add_argument("--call-path", metavar="PATH", help="call path (default: the whole program)")
@@ -56,17 +56,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Correct the model, print it, write it."""
-    from buran.modeling.correction import Gate, correct, write_corrected
-    from buran.modeling.correction.mecp.tuning import PROCEDURE
+    from buran.modeling.correction import correct, write_corrected
+    from buran.modeling.correction.mecp.trials import TRIALS
 
     published = arguments.preset == "published"
-    for given, other, of in (
-        (arguments.no_gate and published, "--no-gate", "robust"),
-        (arguments.trials is not None and not published, "--trials", "published"),
-    ):
-        if given:
-            raise UsageError(f"{other} is of the preset {of}", hint=f"leave it out, or add --preset {of}")
-    trials = PROCEDURE.trials if arguments.trials is None else arguments.trials
+    if arguments.trials is not None and not published:
+        raise UsageError("--trials is of the preset published", hint="leave it out, or add --preset published")
+    trials = TRIALS if arguments.trials is None else arguments.trials
     if arguments.seed < 0:
         raise UsageError("a seed is 0 or more", why=f"it is {arguments.seed}")
     style: Literal["text", "latex", "json"] = "json" if arguments.json else arguments.format
@@ -81,7 +77,6 @@ def run(arguments: argparse.Namespace) -> int:
             preset=arguments.preset,
             case=_CASES.get(arguments.case),
             seed=arguments.seed,
-            gate=None if arguments.no_gate else Gate(),
             trials=trials,
             progress=lambda done: line.show(f"trial {done} of {trials}"),
         )
@@ -94,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif style == "text":
         print(_text(corrected))
     else:
-        from buran.modeling.correction.render import render
+        from buran.modeling.correction.corrected import render
 
         print(render(corrected, style))
     return int(Exit.DONE)
@@ -107,7 +102,7 @@ def _base_model(arguments: argparse.Namespace) -> BaseModel:
 
     if not is_models_file(Path(arguments.model)):
         return load_base(arguments.model)
-    from buran.modeling.correction.normal_form import base_of_function
+    from buran.modeling.correction.base import base_of_function
     from buran.modeling.values import row_of
 
     models = read_model_sets(Path(arguments.model), [arguments.metric])[arguments.metric]
@@ -139,7 +134,7 @@ def _measurements(arguments: argparse.Namespace, base: BaseModel) -> tuple[dict[
 
 def _text(corrected: Corrected) -> str:
     """Return the report for people."""
-    from buran.modeling.correction.render import render
+    from buran.modeling.correction.corrected import render
 
     report = corrected.report
     head = "not corrected" if report.refused else f"corrected by {corrected.method}"
@@ -165,5 +160,5 @@ def _text(corrected: Corrected) -> str:
     return "\n".join(lines)
 
 
-def _number(value: float | None) -> str:
-    return "none" if value is None else f"{value:.4g}"
+def _number(value: float) -> str:
+    return f"{value:.4g}" if math.isfinite(value) else "none"

@@ -67,7 +67,7 @@ def correct_kernels(campaign: Campaign, folder: Path) -> tuple[CorrectedKernel, 
     if not campaign.config.correct:
         return ()
     from buran.modeling.correction import correct, write_corrected
-    from buran.modeling.correction.render import render
+    from buran.modeling.correction.corrected import render
 
     target = {name: [value] for name, value in campaign.target.items()}
     out = []
@@ -107,7 +107,7 @@ def correct_kernels(campaign: Campaign, folder: Path) -> tuple[CorrectedKernel, 
 def _base(campaign: Campaign, folder: Path, kernel: str, model: str) -> BaseModel:
     """Return a base model from its file, or of what the campaign itself found."""
     from buran.modeling.correction import load_base
-    from buran.modeling.correction.normal_form import base_of_function
+    from buran.modeling.correction.base import base_of_function
 
     if model != OWN:
         return load_base(_model_path(campaign, model))

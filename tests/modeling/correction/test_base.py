@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,8 @@ import pytest
 from truths import PLACES, base_model
 
 from buran.errors import BuranError, UsageError
-from buran.modeling.correction import Parameter, Variable, base_from, bundled, load_base
-from buran.modeling.correction.normal_form import base_of_function
+from buran.modeling.correction import BaseModel, Parameter, Variable, bundled, load_base
+from buran.modeling.correction.base import base_of_function
 from buran.modeling.pmnf import Factor, ModelFunction, PowerLog, Term
 
 
@@ -36,8 +37,7 @@ def test_bundled_models_are_positive_and_come_back(name: str) -> None:
     base = load_base(name)
     at = np.full((2, len(base.variables)), 2.0) * [[1.0], [64.0]]
     assert (base.evaluate(base.start, at) > 0).all()
-    again = base_from(base.to_json(), "again")
-    assert again.to_json() == base.to_json()
+    assert BaseModel.from_json(asdict(base)) == base
 
 
 def test_the_reconstruction_has_the_published_bounds() -> None:
@@ -57,18 +57,19 @@ def test_the_reconstruction_has_the_published_bounds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parameter", "what"),
+    "parameter",
     [
-        (Parameter(2.0, 0.0, 1.0), "outside its bounds"),
-        (Parameter(0.5, 1.0, 0.0), "reversed"),
-        (Parameter(0.5, 0.0, 1.0, log=True), "positive bounds"),
-        (Parameter(float("nan"), 0.0, 1.0), "finite"),
+        Parameter(2.0, 0.0, 1.0),
+        Parameter(0.5, 1.0, 0.0),
+        Parameter(0.5, 0.0, 1.0, log=True),
+        Parameter(float("nan"), 0.0, 1.0),
     ],
 )
-def test_parameters_are_checked(parameter: Parameter, what: str) -> None:
-    with pytest.raises(UsageError, match=what) as caught:
+def test_parameters_are_checked(parameter: Parameter) -> None:
+    with pytest.raises(UsageError, match="bounds") as caught:
         base_model(parameters={"alpha": parameter, "beta": Parameter(1e-8, 1e-10, 1e-6)})
-    assert "alpha" in str(caught.value.where)
+    assert "alpha" in str(caught.value.where) and f"value {parameter.value:g}" in str(caught.value.why)
+    assert ("logarithmic" in str(caught.value.why)) == parameter.log
 
 
 @pytest.mark.parametrize(
@@ -76,12 +77,12 @@ def test_parameters_are_checked(parameter: Parameter, what: str) -> None:
     [
         ({"expression": "latency + __import__('os').getpid()"}, "not allowed"),
         ({"expression": "latency + gamma"}, "not allowed"),
-        ({"expression": "latency"}, "does not use beta"),
-        ({"let": {"p": "1"}}, "cannot use the name 'p'"),
-        ({"let": {"log2": "1", "steps": "1"}}, "cannot use the name 'log2'"),
-        ({"let": {"if": "1", "steps": "1"}}, "cannot use the name 'if'"),
+        ({"expression": "latency"}, "beta"),
+        ({"let": {"p": "1"}}, "'p'"),
+        ({"let": {"log2": "1", "steps": "1"}}, "'log2'"),
+        ({"let": {"if": "1", "steps": "1"}}, "'if'"),
         ({"variables": {}}, "no variables"),
-        ({"variables": {"p": Variable((4.0, 2.0)), "n": Variable()}}, "range rises"),
+        ({"variables": {"p": Variable((4.0, 2.0)), "n": Variable()}}, "range"),
     ],
 )
 def test_formulas_and_names_are_checked(changes: dict[str, object], what: str) -> None:
@@ -102,33 +103,34 @@ def test_a_file_is_read_with_its_short_forms(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "what"),
+    ("text", "why"),
     [
-        ("variables: {p: {}}", "'expression'"),
-        ("expression: p", "'variables'"),
-        ("expression: p\nvariables: {p: {rnge: [1, 2]}}", "no key 'rnge'"),
-        ("expression: p\nvariables: {p: {range: 3}}", "variables.p.range.*tuple"),
-        ("expression: p\nvariables: {p: {monotone: up}}", "variables.p.monotone.*increasing"),
+        ("variables: {p: {}}", "missing key 'expression'"),
+        ("expression: p", "missing key 'variables'"),
+        ("expression: p\nvariables: {p: {rnge: [1, 2]}}", "unknown key 'variables.p.rnge'"),
+        ("expression: p\nvariables: {p: {range: 3}}", "'variables.p.range'"),
+        ("expression: p\nvariables: {p: {monotone: up}}", "'variables.p.monotone'"),
         (
             "expression: a * p\nvariables: {p: {}}\nparameters: {a: {value: x, lower: 0, upper: 1}}",
-            "parameters.a.value.*number",
+            "parameters.a.value",
         ),
-        ("expression: a * p\nvariables: {p: {}}\nparameters: {a: 3}", "mapping of keys"),
-        ("expression: [1]\nvariables: {p: {}}", "expression.*string"),
-        ("expression: p\nexpression: p", "stands twice"),
+        ("expression: a * p\nvariables: {p: {}}\nparameters: {a: 3}", "missing key 'parameters.a.lower'"),
+        ("expression: [1]\nvariables: {p: {}}", "'expression'"),
+        ("expression: p\nexpression: p", "twice"),
         ("", "empty"),
     ],
 )
-def test_files_that_are_wrong_are_named(tmp_path: Path, text: str, what: str) -> None:
+def test_files_that_are_wrong_are_named(tmp_path: Path, text: str, why: str) -> None:
     path = tmp_path / "wrong.yaml"
     path.write_text(text)
-    with pytest.raises(BuranError, match=what) as caught:
+    with pytest.raises(BuranError) as caught:
         load_base(path)
-    assert "wrong.yaml" in str(caught.value.where)
+    assert "wrong.yaml" in str(caught.value.where) and why in str(caught.value)
+    assert ("'range'" in str(caught.value.hint)) == ("rnge" in text)
 
 
 def test_a_missing_file_names_the_bundled_ones() -> None:
-    with pytest.raises(UsageError, match="no such base model") as caught:
+    with pytest.raises(UsageError) as caught:
         load_base("amdal")
     assert "amdahl" in str(caught.value.hint)
 

@@ -8,11 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from truths import PLACES, base_model, contended, fitting
 
-from buran.modeling.correction.fit import least_squares, left_out_cost
-from buran.modeling.correction.mecp.expression import BINARY, FUNCTIONS, PrefixProgram
-from buran.modeling.correction.residual import fit_residual
-from buran.modeling.correction.terms import Problem, fit_base, grow, library
-from buran.modeling.correction.thresholds import find_thresholds
+from buran.modeling.correction.fit import Problem, find_thresholds, fit_base, grow, least_squares, left_out_cost
+from buran.modeling.correction.mecp.trees import BINARY, FUNCTIONS, PrefixProgram
+from buran.modeling.correction.terms import fit_residual, library
 
 
 def problem(values: np.ndarray) -> Problem:
@@ -53,6 +51,13 @@ def test_left_out_costs_are_those_of_refits() -> None:
 def test_the_base_model_is_fitted() -> None:
     found = fit_base(problem(fitting(PLACES)))[0]
     assert found.theta == pytest.approx((2e-5, 3e-8), rel=1e-4)
+
+
+def test_a_base_model_without_parameters_has_nothing_to_fit() -> None:
+    base = base_model(parameters={}, components={}, let={}, expression="1e-4 * p")
+    found = fit_base(Problem(base, PLACES, np.log(2e-4 * PLACES[:, 0]), np.ones((2, len(PLACES)), dtype=bool)))
+    assert [model.theta for model in found] == [(), ()]
+    assert found[0].cost == pytest.approx(len(PLACES) * np.log(2) ** 2)
 
 
 def test_a_threshold_is_found_and_placed() -> None:

@@ -1,10 +1,8 @@
 """Correction of analytical models: a base model with its error corrected by terms, a process or a program."""
 
-from buran.modeling.correction.base import BaseModel, Constant, Parameter, Variable
-from buran.modeling.correction.base_file import base_from, bundled, load_base
+from buran.modeling.correction.base import BaseModel, Constant, Parameter, Variable, bundled, load_base
 from buran.modeling.correction.correct import correct
 from buran.modeling.correction.corrected import KIND, SCHEMA, Corrected, Prediction, load_corrected, write_corrected
-from buran.modeling.correction.gate import Gate
 
 __all__ = [
     "KIND",
@@ -12,11 +10,9 @@ __all__ = [
     "BaseModel",
     "Constant",
     "Corrected",
-    "Gate",
     "Parameter",
     "Prediction",
     "Variable",
-    "base_from",
     "bundled",
     "correct",
     "load_base",

@@ -1,30 +1,48 @@
-"""Base models: what a user already knows about a program, as formulas with machine parameters."""
+"""Base models: what is known about a program, as formulas with machine parameters; written, bundled or modelled."""
 
 from __future__ import annotations
 
 import keyword
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
 import sympy
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from pydantic import BeforeValidator
 
 from buran.campaign.expressions import FUNCTIONS
+from buran.campaign.mistakes import did_you_mean
+from buran.campaign.yaml_document import read_yaml
 from buran.errors import UsageError
+from buran.files import Stored
 from buran.modeling.correction.formula import Array, compiled, exact, parse_formula
+from buran.modeling.pmnf.terms import ModelFunction
+from buran.modeling.pmnf.text import format_function, python_names
+from buran.modeling.pmnf.tuning import ALLOWANCE
 
 Monotone = Literal["increasing", "decreasing"]
+FOLDER = Path(__file__).with_name("bases")
+
+
+def _entry(value: Any) -> Any:
+    """Return the keys of a parameter, variable or constant from its short forms: nothing, or its value alone."""
+    if value is None:
+        return {}
+    return {"value": value} if isinstance(value, int | float) else value
+
+
 Text = Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(value, int | float) else value)]
 """A text of a file, where YAML may read a number."""
+Entry = BeforeValidator(_entry)
 
 
 @dataclass(frozen=True)
-class Parameter:
+class Parameter(Stored):
     """A parameter of the machine that may be fitted.
 
     Attributes
@@ -46,7 +64,7 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Variable:
+class Variable(Stored):
     """What is varied between measurements.
 
     Attributes
@@ -72,7 +90,7 @@ class Variable:
 
 
 @dataclass(frozen=True)
-class Constant:
+class Constant(Stored):
     """A number that is known."""
 
     value: float
@@ -98,7 +116,7 @@ class Parts:
 
 
 @dataclass(frozen=True)
-class BaseModel:
+class BaseModel(Stored):
     """An analytical model.
 
     Attributes
@@ -121,11 +139,11 @@ class BaseModel:
     """
 
     expression: Text
-    parameters: Mapping[str, Parameter]
-    variables: Mapping[str, Variable]
+    parameters: Mapping[str, Annotated[Parameter, Entry]]
+    variables: Mapping[str, Annotated[Variable, Entry]]
     components: Mapping[str, Text] = field(default_factory=dict)
     let: Mapping[str, Text] = field(default_factory=dict)
-    constants: Mapping[str, Constant] = field(default_factory=dict)
+    constants: Mapping[str, Annotated[Constant, Entry]] = field(default_factory=dict)
     unit: Text = "s"
     name: Text = "model"
     meaning: Text = ""
@@ -239,6 +257,16 @@ class BaseModel:
             raise UsageError("the values of variables are positive numbers", why="some are not")
         return out
 
+    def has_time(self, theta: Array, points: Array) -> NDArray[np.bool_]:
+        """Return shape (point,): whether the model gives a time, a positive and finite number."""
+        with np.errstate(all="ignore"):
+            value = self.evaluate(theta, points)
+        return np.isfinite(value) & (value > 0)
+
+    def shown(self, point: Array) -> str:
+        """Write the values of the variables at a point."""
+        return ", ".join(f"{name} = {value:.4g}" for name, value in zip(self.variables, point, strict=True))
+
     def evaluate(self, theta: Array, points: Array) -> Array:
         """Return values of shape (..., point) for parameters (..., parameter) at points (point, variable)."""
         return self._computed(self._compiled[0], theta, points)[0]
@@ -259,26 +287,97 @@ class BaseModel:
         """Names of the carriers of `parts`; the last one is the missing component."""
         return (*(self.components or ("model",)), "missing")
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the keys of a base model's YAML file."""
-        return asdict(self)
-
 
 def _check_bounds(parameter: Parameter, where: str) -> None:
     value, low, high = parameter.value, parameter.lower, parameter.upper
-    if not all(map(math.isfinite, (value, low, high))):
-        raise UsageError("a parameter and its bounds are finite numbers", where=where)
-    if not low < high:
-        why = f"the lower bound {low:g} is not below the upper bound {high:g}"
-        raise UsageError("the bounds of a parameter are reversed", where=where, why=why, hint="exchange them")
-    if not low <= value <= high:
+    is_fine = all(map(math.isfinite, (value, low, high))) and low < high and low <= value <= high
+    if not is_fine or (parameter.log and low <= 0):
         raise UsageError(
-            "a parameter lies outside its bounds", where=where, why=f"{value:g} is not in [{low:g}, {high:g}]"
-        )
-    if parameter.log and low <= 0:
-        raise UsageError(
-            "a parameter on a logarithmic scale has positive bounds",
+            "a parameter and its bounds contradict each other",
             where=where,
-            why=f"its lower bound is {low:g}",
-            hint="raise the bound, or leave out `log`",
+            why=f"value {value:g}, lower {low:g}, upper {high:g}{', on a logarithmic scale' * parameter.log}",
+            hint="lower <= value <= upper and lower < upper, all of them finite; above 0 with `log`",
         )
+
+
+def bundled() -> tuple[str, ...]:
+    """Return the names of the bundled base models."""
+    return tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
+
+
+def load_base(model: str | Path) -> BaseModel:
+    """Read a base model from a YAML file, or a bundled one by its name.
+
+    Raises
+    ------
+    UsageError
+        If there is none, or it is not what a base model should be; names file and key.
+    """
+    path = Path(model)
+    if not path.exists():
+        if str(model) not in bundled():
+            raise UsageError(
+                "there is no such base model", where=path, hint=f"name a YAML file, or one of {', '.join(bundled())}"
+            )
+        path = FOLDER / f"{model}.yaml"
+    keys = {key: value for key, value in read_yaml(path).data.items() if value is not None}
+    try:
+        return BaseModel.from_json({"name": path.stem, "parameters": {}, **keys})
+    except ValueError as error:
+        names = [each.name for cls in (BaseModel, Parameter, Variable) for each in fields(cls)]
+        key = str(error).split("'")[1].rpartition(".")[2]
+        hint = (key not in names and did_you_mean(key, names)) or f"the keys are {', '.join(dict.fromkeys(names))}"
+        raise UsageError("a base model cannot be used", where=path, why=str(error), hint=hint) from None
+
+
+def base_of_function(
+    function: ModelFunction, parameters: Sequence[str], name: str = "model", unit: str = "s", *,
+    scale: str | None = None,
+) -> BaseModel:  # fmt: skip
+    """Return a base model with a component for the constant and each term of a function.
+
+    Parameters
+    ----------
+    function
+        A model in normal form.
+    parameters
+        Names of its parameters, by column of the points; other characters than letters and digits become ``_``.
+    name, unit
+        Of the base model.
+    scale
+        The parameter that says how large a run is; None for none. Effects may set in along every parameter.
+
+    Raises
+    ------
+    UsageError
+        If nothing of it can be fitted.
+    """
+    names = python_names(parameters)
+    fitted: dict[str, Parameter] = {}
+    components: dict[str, str] = {}
+    if function.constant:
+        fitted["c0"] = _coefficient(function.constant)
+        components["constant"] = "c0"
+    for number, (coefficient, term) in enumerate(zip(function.coefficients, function.terms, strict=True), 1):
+        if coefficient:
+            fitted[f"c{number}"] = _coefficient(coefficient)
+            shape = format_function(ModelFunction(0.0, (1.0,), (term,)), parameters, "python")
+            components[f"term{number}"] = f"c{number} * {shape}"
+    if not fitted:
+        raise UsageError("a model that is zero everywhere is no base model", where=name)
+    return BaseModel(
+        " + ".join(components),
+        parameters=fitted,
+        variables={
+            variable: Variable(scale=column == scale, thresholds=True)
+            for variable, column in zip(names, parameters, strict=True)
+        },
+        components=components,
+        unit=unit,
+        name=name,
+    )
+
+
+def _coefficient(value: float) -> Parameter:
+    bounds = sorted((value / ALLOWANCE, value * ALLOWANCE))
+    return Parameter(value, bounds[0], bounds[1], log=value > 0)

@@ -56,11 +56,11 @@ def prepare(base: BaseModel, points: ArrayLike | Mapping[str, ArrayLike], values
         raise UsageError("points and times do not match", why=f"{len(at)} points, times of shape {times.shape}")
     timed = ~np.isnan(times)
     at, times = at[timed], times[timed]
-    if not (np.isfinite(times) & (times > 0)).all():
-        bad = times[~(np.isfinite(times) & (times > 0))][0]
+    wrong = times[~(np.isfinite(times) & (times > 0))]
+    if len(wrong):
         raise UsageError(
             "times are positive",
-            why=f"one is {bad:g}: its ratio to a prediction does not exist",
+            why=f"one is {wrong[0]:g}: its ratio to a prediction does not exist",
             hint="leave out runs that were too short to be timed",
         )
     distinct, index = np.unique(at, axis=0, return_inverse=True)
@@ -81,22 +81,15 @@ def prepare(base: BaseModel, points: ArrayLike | Mapping[str, ArrayLike], values
                 why=f"it is {distinct[0, i]:g} at all points, so that its influence is unknown",
                 hint="measure a second value, or make it a constant of the base model",
             )
-    _check_base(base, distinct)
-    return Data(distinct, times)
-
-
-def _check_base(base: BaseModel, points: Array) -> None:
-    with np.errstate(all="ignore"):
-        values = base.evaluate(base.start, points)
-    bad = ~(np.isfinite(values) & (values > 0))
+    bad = ~base.has_time(base.start, distinct)
     if bad.any():
-        where = ", ".join(f"{name} = {value:g}" for name, value in zip(base.variables, points[bad][0], strict=True))
         raise UsageError(
             "the base model gives no positive time at a data point",
-            where=f"{base.name} at {where}",
-            why=f"its value is {values[bad][0]:g}",
+            where=f"{base.name} at {base.shown(distinct[bad][0])}",
+            why=f"its value is {base.evaluate(base.start, distinct[bad])[0]:g}",
             hint="correct the expression, or leave out points it is not meant for",
         )
+    return Data(distinct, times)
 
 
 def spawned(seed: int, *key: int) -> np.random.Generator:

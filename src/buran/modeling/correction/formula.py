@@ -38,16 +38,14 @@ def parse_formula(text: str | float, symbols: Mapping[str, sympy.Expr], where: s
         If it is no expression, or uses a name, call or size that is not allowed.
     """
     try:
-        checked = compile_expression(text, symbols, "number")
+        tree = compile_expression(text, symbols, "number").tree
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                raise ExpressionError(f"{node.value!r} is a word", "formulas of base models have numbers")
     except ExpressionError as error:
         raise UsageError(
             "a formula of the base model is not allowed", where=where, why=error.what, hint=error.hint
         ) from None
-    tree = ast.parse(checked.text, mode="eval").body
-    words = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-    if words:
-        why = f"{words[0]!r} is a word, and formulas have numbers"
-        raise UsageError("a formula of the base model is not allowed", where=where, why=why)
     return _expression(tree, symbols)
 
 
@@ -74,27 +72,23 @@ def _expression(node: ast.expr, symbols: Mapping[str, sympy.Expr]) -> Any:
         return _expression(child, symbols)
 
     match node:
-        case ast.Constant(value=bool() as value):
-            return sympy.sympify(value)
         case ast.Constant(value=value):
             return exact(value)  # type: ignore[arg-type]
         case ast.Name(id=name):
             return symbols[name]
         case ast.UnaryOp(op=op, operand=operand):
-            return _UNARY[type(op)](inner(operand))
+            return _OPERATORS[type(op)](inner(operand))
         case ast.BinOp(left=left, op=op, right=right):
-            return _BINARY[type(op)](inner(left), inner(right))
+            return _OPERATORS[type(op)](inner(left), inner(right))
         case ast.BoolOp(op=op, values=values):
-            return _BOOLEAN[type(op)](*map(inner, values))
+            return _OPERATORS[type(op)](*map(inner, values))
         case ast.Compare(left=left, ops=ops, comparators=others):
             sides = [inner(side) for side in (left, *others)]
-            return sympy.And(*(_RELATIONS[type(op)](sides[i], sides[i + 1]) for i, op in enumerate(ops)))
+            return sympy.And(*(_OPERATORS[type(op)](sides[i], sides[i + 1]) for i, op in enumerate(ops)))
         case ast.IfExp(test=test, body=body, orelse=orelse):
             return sympy.Piecewise((inner(body), inner(test)), (inner(orelse), True))
         case ast.Call(func=ast.Name(id=name), args=arguments):
             return _CALLS[name](*map(inner, arguments))
-        case _:
-            raise AssertionError(f"a node that is not allowed: {ast.dump(node)}")
 
 
 def _condition(name: str) -> Callable[..., Any]:
@@ -102,9 +96,12 @@ def _condition(name: str) -> Callable[..., Any]:
 
 
 _MOD = sympy.Function("mod")
-_UNARY: Mapping[type[ast.unaryop], Any] = {ast.UAdd: operator.pos, ast.USub: operator.neg, ast.Not: sympy.Not}
-_BOOLEAN: Mapping[type[ast.boolop], Any] = {ast.And: sympy.And, ast.Or: sympy.Or}
-_BINARY: Mapping[type[ast.operator], Any] = {
+_OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
+    ast.UAdd: operator.pos,
+    ast.USub: operator.neg,
+    ast.Not: sympy.Not,
+    ast.And: sympy.And,
+    ast.Or: sympy.Or,
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -112,8 +109,6 @@ _BINARY: Mapping[type[ast.operator], Any] = {
     ast.FloorDiv: sympy.Function("floor_divide"),
     ast.Mod: _MOD,
     ast.Pow: operator.pow,
-}
-_RELATIONS: Mapping[type[ast.cmpop], Any] = {
     ast.Eq: sympy.Eq,
     ast.NotEq: sympy.Ne,
     ast.Lt: sympy.Lt,

@@ -14,9 +14,8 @@ import numpy as np
 from buran.files import finite_or_none
 from buran.modeling.correction import load_base
 from buran.modeling.correction.data import Data
-from buran.modeling.correction.mecp.expression import CASES
-from buran.modeling.correction.mecp.trials import run_trials
-from buran.modeling.correction.mecp.tuning import PROCEDURE
+from buran.modeling.correction.mecp.trees import CASES
+from buran.modeling.correction.mecp.trials import TRIALS, run_trials
 from buran_studies.correction.truth import FAMILIES, draw
 from buran_studies.evaluation.evaluation import Beside, Evaluation, Table
 from buran_studies.evaluation.study import Settings, Shard
@@ -40,7 +39,7 @@ def shards(settings: Settings) -> Sequence[Shard]:
     """Cut by family of the truth, division of the data, case and trials; the quick form has one family and division."""
     families = (FAMILY,) if settings.quick else tuple(FAMILIES)
     divisions = _QUICK_DIVISIONS if settings.quick else _DIVISIONS
-    trials = settings.draws or PROCEDURE.trials
+    trials = settings.draws or TRIALS
     return [
         {
             "family": family,
@@ -67,8 +66,8 @@ def run_shard(shard: Shard, settings: Settings) -> Any:
     return {
         **shard,
         "original": found.original_rmse,
-        "test": [finite_or_none(trial.test_rmse) for trial in found.trials],
-        "train": [finite_or_none(trial.train_rmse) for trial in found.trials],
+        "test": [finite_or_none(trial.result.test_rmse) for trial in found.trials],
+        "train": [finite_or_none(trial.result.train_rmse) for trial in found.trials],
     }
 
 

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from buran.errors import FormatError
 from buran.modeling.correction import BaseModel, Parameter, Variable
-from buran.modeling.correction.fit import least_squares
+from buran.modeling.correction.fit import Problem, least_squares
 from buran.modeling.correction.formula import Array
-from buran.modeling.correction.terms import Problem
 
 Split = Literal["half", "extrapolation", "blind"]
 SPLITS: tuple[Split, ...] = ("half", "extrapolation", "blind")

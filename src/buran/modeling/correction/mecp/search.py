@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from buran.modeling.correction.base import BaseModel
+from buran.modeling.correction.fit import Problem
 from buran.modeling.correction.formula import Array
-from buran.modeling.correction.mecp.expression import Case, Evolved, PrefixProgram
-from buran.modeling.correction.mecp.trees import Grower, Population
-from buran.modeling.correction.mecp.tuning import EvolutionTuning
-from buran.modeling.correction.terms import Problem
+from buran.modeling.correction.mecp.trees import Case, Evolved, Grower, Population, PrefixProgram
+
+
+@dataclass(frozen=True)
+class EvolutionTuning:
+    """Constants of the evolutionary search for corrections, as published."""
+
+    # Programs. Published: Table 1.
+    population: int = 3000
+    # Generations. Published: Table 1.
+    generations: int = 100
+    # Share of new programs that are crossed; the others are mutated. Published: Table 1.
+    crossover: float = 0.9
+    # Depth of the first trees, at most. Published: Table 1.
+    initial_depth: int = 7
+    # Share of the best that goes on unchanged. Tuned: judgement, as the paper does not say (explanation/correction.md).
+    elite: float = 0.05
+    # Nodes of a tree, at most. Tuned: judgement, as the paper does not say (explanation/correction.md).
+    nodes: int = 60
+    # Random constants R are between this and its negative. Tuned: judgement, as the paper does not say
+    # (explanation/correction.md).
+    constant: float = 10.0
+    # How far beyond both parents crossed parameters may lie, in their distances. Tuned: ours: the MECP paper does not
+    # say (explanation/correction.md).
+    blend: float = 0.3
+    # Standard deviation of a parameter's mutation, in shares of its bounds. Tuned: judgement, as the paper does not say
+    # (explanation/correction.md).
+    spread: float = 0.1
 
 
 def evolve(
@@ -34,15 +61,26 @@ def evolve(
     search
         Settings; those of the paper by default.
     """
-    return _Evolution(base, points, values, case, theta, random, search or EvolutionTuning()).run()
+    search = search or EvolutionTuning()
+    evolution = _Evolution(base, points, values, case, theta, random, search)
+    errors = evolution.errors()
+    for _ in range(search.generations):
+        evolution.advance(errors)
+        errors = evolution.errors()
+    best = int(np.argmin(errors))
+    program = PrefixProgram(evolution.trees.program(best, list(base.variables)))
+    found = evolution.box.theta(evolution.units[best]) if evolution.free else theta
+    return Evolved(case, program, tuple(found.tolist()), float(errors[best]))
 
 
 class _Evolution:
+    """Programs and parameters of a population, in concert."""
+
     def __init__(
         self, base: BaseModel, points: Array, values: Array, case: Case, theta: Array, random: np.random.Generator,
         search: EvolutionTuning,
     ) -> None:  # fmt: skip
-        self.base, self.points, self.measured, self.case = base, points, values, case
+        self.base, self.points, self.measured = base, points, values
         self.random, self.search = random, search
         self.box = Problem(base, points, np.zeros(len(points)), np.ones((1, len(points)), dtype=bool))
         self.free = case in (3, 4) and len(base.parameters) > 0
@@ -50,40 +88,27 @@ class _Evolution:
         self.grower = Grower(points.shape[1], self.terminal, search.constant, search.nodes)
         size = search.population
         self.units = np.tile(self.box.unit(theta), (size, 1))
-        self.theta = theta
         if self.free:
             self.units[1:] = random.random((size - 1, len(theta)))
         self.original = base.evaluate(theta, points)
-        self.base_values = self._base(self.units)
         ramp = 2 + np.arange(size) % max(search.initial_depth - 1, 1)
         depths, full = np.minimum(ramp, search.initial_depth), np.arange(size) // 2 % 2 == 0
         self.trees = self.grower.trees(depths, full, random)
 
-    def _base(self, units: Array) -> Array:
-        if not self.free:
-            return np.broadcast_to(self.original, (len(units), len(self.points)))
-        with np.errstate(all="ignore"):
-            return self.base.evaluate(self.box.theta(units), self.points)
-
-    def run(self) -> Evolved:
-        errors = self.errors()
-        for _ in range(self.search.generations):
-            self._generation(errors)
-            errors = self.errors()
-        best = int(np.argmin(errors))
-        program = PrefixProgram(self.trees.program(best, list(self.base.variables)))
-        theta = self.box.theta(self.units[best]) if self.free else self.theta
-        return Evolved(self.case, program, tuple(theta.tolist()), float(errors[best]))
-
     def errors(self) -> Array:
-        values = self.trees.values(self.points, self.base_values)
+        """Return shape (individual,): the root mean square error; infinite where a value is missing."""
         with np.errstate(all="ignore"):
+            base = np.broadcast_to(self.original, (len(self.units), len(self.points)))
+            if self.free:
+                base = self.base.evaluate(self.box.theta(self.units), self.points)
+            values = self.trees.values(self.points, base)
             if not self.terminal:
-                values = values + self.base_values
+                values = values + base
             errors = np.sqrt(np.mean(np.square(values - self.measured), axis=1))
         return np.where(np.isfinite(errors), errors, np.inf)
 
-    def _generation(self, errors: Array) -> None:
+    def advance(self, errors: Array) -> None:
+        """Make the next generation: the best stay, the others are children of parents drawn by their rank."""
         size, random, search = len(errors), self.random, self.search
         order = np.argsort(errors, kind="stable")
         kept = order[: max(1, round(search.elite * size))]
@@ -98,9 +123,7 @@ class _Evolution:
         trees.codes[rows], trees.numbers[rows] = grown.codes, grown.numbers
         rows = np.flatnonzero(on_theta)
         units[rows] = next_parameters(units[rows], self.units[two[rows]], crossed[rows], search, random)
-        self.trees = self.trees.take(kept).join(Population(trees.codes, trees.numbers))
-        self.units = np.concatenate([self.units[kept], units])
-        self.base_values = self._base(self.units)
+        self.trees, self.units = self.trees.take(kept).join(trees), np.concatenate([self.units[kept], units])
 
 
 def next_trees(

@@ -1,22 +1,134 @@
-"""A population of expression trees as arrays: each tree in prefix order, one row of codes and of numbers."""
+"""Evolved programs, the four cases in which they correct a model (Eq. 1 to 4), and populations of them as arrays.
+
+A program is an expression in prefix order; a population has one row of codes and one of numbers for each.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Annotated, Any, Literal
 
 import numpy as np
+import sympy
 from numpy.typing import NDArray
+from pydantic import BeforeValidator
 
-from buran.modeling.correction.formula import Array
-from buran.modeling.correction.mecp.expression import BASE, BINARY, FUNCTIONS
+from buran.modeling.correction.base import BaseModel
+from buran.modeling.correction.formula import Array, exact
 
 Ids = NDArray[np.int64]
+Error = Annotated[float, BeforeValidator(lambda error: math.inf if error is None else error)]
+"""An error, infinite where JSON has none."""
+Case = Literal[1, 2, 3, 4]
+CASES: tuple[Case, ...] = (1, 2, 3, 4)
 
-# Codes: the places of `FUNCTIONS`, then a number R, the base model, and the variables; nothing behind a tree's end.
+_ARITHMETIC: Mapping[str, Callable[..., Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "^": operator.pow,
+}  # fmt: skip
+_OF_ARRAYS: Mapping[str, Callable[..., Any]] = {**_ARITHMETIC, "log": np.log, "exp": np.exp}
+_OF_SYMBOLS: Mapping[str, Callable[..., Any]] = {**_ARITHMETIC, "log": sympy.log, "exp": sympy.exp}
+BINARY, FUNCTIONS = tuple(_ARITHMETIC), tuple(_OF_ARRAYS)
+UNARY = FUNCTIONS[len(BINARY) :]
+BASE = "@base"
+"""The terminal that stands for the base model's value; no variable can be called so."""
+
+
+@dataclass(frozen=True)
+class PrefixProgram:
+    """An expression.
+
+    Attributes
+    ----------
+    tokens
+        Functions (see `FUNCTIONS`), names of variables, `BASE` and numbers, in prefix order.
+
+    Raises
+    ------
+    ValueError
+        The tokens are no whole expression.
+    """
+
+    tokens: tuple[str | float, ...]
+
+    def __post_init__(self) -> None:
+        # each terminal is one operand, a binary function needs one more, and the last token none
+        missing = np.cumsum([1, *(0 if token in UNARY else 1 if token in BINARY else -1 for token in self.tokens)])
+        if missing[-1] != 0 or not all(missing[:-1]):
+            raise ValueError("a program ends too early, or goes on after its end")
+
+    @property
+    def terminals(self) -> set[str]:
+        """Names in it."""
+        return {token for token in self.tokens if isinstance(token, str) and token not in FUNCTIONS}
+
+    def evaluate(self, values: Mapping[str, Array | float]) -> Array:
+        """Return the value for arrays by name; what has no value is NaN or infinite, as operators are not protected."""
+        with np.errstate(all="ignore"):
+            value = self.fold(
+                lambda token: np.float64(token) if isinstance(token, float) else values[token],
+                lambda name, *operands: _OF_ARRAYS[name](*operands),
+            )
+        return np.asarray(value, dtype=np.float64)
+
+    def fold(self, leaf: Callable[[str | float], Any], apply: Callable[..., Any]) -> Any:
+        """Combine from the leaves up: `leaf` of a terminal, `apply` of a function's name and its operands."""
+        stack: list[Any] = []
+        for token in reversed(self.tokens):
+            if token in UNARY:
+                stack.append(apply(token, stack.pop()))
+            elif token in BINARY:
+                stack.append(apply(token, stack.pop(), stack.pop()))
+            else:
+                stack.append(leaf(token))
+        return stack.pop()
+
+
+@dataclass(frozen=True)
+class Evolved:
+    """The best individual.
+
+    Attributes
+    ----------
+    case
+        1 and 3 (Eq. 1, 3): the program's value, with the base model as a terminal; 2 and 4 (Eq. 2, 4): the base model
+        plus it. In 1 and 2 the base model's parameters are fixed.
+    program, theta
+        The term and the base model's parameters.
+    error
+        The objective on the training points; infinite if no individual had a value at all of them.
+    """
+
+    case: Case
+    program: PrefixProgram
+    theta: tuple[float, ...]
+    error: Error
+
+    def evaluate(self, base: BaseModel, points: Array) -> Array:
+        """Return values at points (point, variable); they may be negative or not finite."""
+        base_values = base.evaluate(np.array(self.theta), points)
+        values = {name: points[:, i] for i, name in enumerate(base.variables)}
+        term = self.program.evaluate({**values, BASE: base_values})
+        out = np.broadcast_to(term, base_values.shape)
+        return np.asarray(out if self.case in (1, 3) else base_values + out)
+
+    def expression(self, base: BaseModel) -> sympy.Expr:
+        """Return it in sympy's terms, of the variables."""
+        theta = {base.symbols[name]: exact(value) for name, value in zip(base.parameters, self.theta, strict=True)}
+        plain = base.total.subs(theta)
+        terminals = {BASE: plain} | {name: base.symbols[name] for name in base.variables}
+        term = self.program.fold(
+            lambda token: exact(token) if isinstance(token, float) else terminals[token],
+            lambda name, *operands: _OF_SYMBOLS[name](*operands),
+        )
+        return term if self.case in (1, 3) else plain + term
+
+
+# Codes: the numbers of `FUNCTIONS`, then a number R, the base model, and the variables; nothing behind a tree's end.
 _NUMBER, _BASE, _VARIABLE, _NOTHING = len(FUNCTIONS), len(FUNCTIONS) + 1, len(FUNCTIONS) + 2, -1
-_APPLY: tuple[Callable[..., Array], ...] = (np.add, np.subtract, np.multiply, np.divide, np.power, np.log, np.exp)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +197,7 @@ class Population:
                         operands = [out[node + 1, rows]]
                         if code < len(BINARY):
                             operands.append(out[self.after[rows, node + 1], rows])
-                        out[node, rows] = _APPLY[code](*operands)
+                        out[node, rows] = _OF_ARRAYS[FUNCTIONS[code]](*operands)
         return np.asarray(out[0])
 
     def replaced(self, at: Ids, donors: Population, begin: Ids) -> Population:

@@ -4,57 +4,32 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from buran.errors import UsageError
-from buran.files import finite_or_none
 from buran.modeling.correction.base import BaseModel
 from buran.modeling.correction.corrected import Corrected, CorrectionReport, TrialResult
 from buran.modeling.correction.data import Data, spawned
-from buran.modeling.correction.fit import least_squares
+from buran.modeling.correction.fit import Problem, least_squares, starts_of
 from buran.modeling.correction.formula import Array
-from buran.modeling.correction.mecp.expression import Case, Evolved
-from buran.modeling.correction.mecp.search import evolve
-from buran.modeling.correction.mecp.trees import Ids
-from buran.modeling.correction.mecp.tuning import PROCEDURE, EvolutionTuning
-from buran.modeling.correction.terms import Problem, starts_of
+from buran.modeling.correction.mecp.search import EvolutionTuning, evolve
+from buran.modeling.correction.mecp.trees import Case, Evolved, Ids
+
+# Of a case. Published: in the text.
+TRIALS = 30
 
 _SPLIT, _TRIALS = 2, 3  # first numbers of the seeds' keys
 
 
 @dataclass(frozen=True)
 class EvolvedTrial:
-    """One run of the search.
-
-    Attributes
-    ----------
-    evolved
-        What was found.
-    train_rmse, test_rmse
-        In the unit of the values; the test error over the points that have a value.
-    test_mlogq
-        Mean absolute logarithm of the ratio; infinite where a prediction is not positive.
-    invalid
-        Test points without a positive, finite prediction.
-    cpu_s
-        Time of the search.
-    """
+    """One run of the search: what was found, what files say of it, and the CPU time, which no file has."""
 
     evolved: Evolved
-    train_rmse: float
-    test_rmse: float
-    test_mlogq: float
-    invalid: int
+    result: TrialResult
     cpu_s: float
-
-    @property
-    def result(self) -> TrialResult:
-        """What files say of it; the time is left out, so that the same seed gives the same file."""
-        errors = {name: finite_or_none(getattr(self, name)) for name in ("train_rmse", "test_rmse", "test_mlogq")}
-        return TrialResult(self.evolved.program.tokens, self.evolved.theta, **errors, invalid=self.invalid)
 
 
 @dataclass(frozen=True)
@@ -78,27 +53,27 @@ class Trials:
     @property
     def chosen(self) -> EvolvedTrial:
         """The best on the training half; the test half has no say."""
-        return min(self.trials, key=lambda trial: trial.train_rmse)
+        return min(self.trials, key=lambda trial: trial.result.train_rmse)
 
     @property
     def oracle(self) -> EvolvedTrial:
         """The best on the test half: chosen on the test half, as published, so that its error is no prediction."""
-        return min(self.trials, key=lambda trial: trial.test_rmse)
+        return min(self.trials, key=lambda trial: trial.result.test_rmse)
 
     @property
     def better(self) -> float:
         """Share of converged trials with a smaller test error than the original model."""
-        errors = [trial.test_rmse for trial in self.trials if np.isfinite(trial.train_rmse)]
+        errors = [trial.result.test_rmse for trial in self.trials if np.isfinite(trial.result.train_rmse)]
         return float(np.mean([error < self.original_rmse for error in errors])) if errors else 0.0
 
     @property
     def failed(self) -> int:
         """Number of trials that did not converge: none of their programs had a value at all training points."""
-        return sum(not np.isfinite(trial.train_rmse) for trial in self.trials)
+        return sum(not np.isfinite(trial.result.train_rmse) for trial in self.trials)
 
 
 def correct_as_published(
-    base: BaseModel, data: Data, case: Case, trials: int, seed: int, progress: Callable[[int], None] | None = None
+    base: BaseModel, data: Data, case: Case, trials: int, seed: int, progress: Callable[[int], None]
 ) -> Corrected:
     """Run the procedure as published; see `run_trials`.
 
@@ -136,15 +111,13 @@ def fit_original(base: BaseModel, train: Data) -> Array:
         with np.errstate(all="ignore"):
             return np.asarray((base.evaluate(problem.theta(at), train.points) - train.values) / train.values.max())
 
-    if not base.parameters:
-        return base.start
     fits = least_squares(residuals, starts_of(problem))
     return np.asarray(problem.theta(fits.at[int(np.argmin(fits.cost))]))
 
 
 def run_trials(
-    base: BaseModel, train: Data, test: Data, case: Case, *, trials: int = PROCEDURE.trials,
-    seed: int = 0, search: EvolutionTuning | None = None, progress: Callable[[int], None] | None = None,
+    base: BaseModel, train: Data, test: Data, case: Case, *, trials: int = TRIALS,
+    seed: int = 0, search: EvolutionTuning | None = None, progress: Callable[[int], None] = lambda _: None,
 ) -> Trials:  # fmt: skip
     """Run the published procedure on a division of the data.
 
@@ -171,38 +144,26 @@ def run_trials(
         start = time.process_time()
         evolved = evolve(base, train.points, train.values, case, theta, spawned(seed, _TRIALS, case, number), search)
         found.append(_judged(base, evolved, train, test, time.process_time() - start))
-        if progress is not None:
-            progress(number + 1)
-    rmse, quality = _rmse(plain, test.values), _mlogq(plain, test.values)
-    return Trials(case, tuple(theta.tolist()), train, test, rmse, quality, tuple(found))
+        progress(number + 1)
+    return Trials(case, tuple(theta.tolist()), train, test, *_errors(plain, test.values), tuple(found))
 
 
 def _judged(base: BaseModel, evolved: Evolved, train: Data, test: Data, cpu_s: float) -> EvolvedTrial:
     value = evolved.evaluate(base, test.points)
+    train_rmse, _ = _errors(evolved.evaluate(base, train.points), train.values)
+    invalid = int((~(np.isfinite(value) & (value > 0))).sum())
     return EvolvedTrial(
         evolved,
-        _rmse(evolved.evaluate(base, train.points), train.values),
-        _rmse(value, test.values),
-        _mlogq(value, test.values),
-        int((~_is_time(value)).sum()),
+        TrialResult(evolved.program.tokens, evolved.theta, train_rmse, *_errors(value, test.values), invalid),
         cpu_s,
     )
 
 
-def _rmse(value: Array, measured: Array) -> float:
-    """Return the root mean square error, infinite where a value is missing."""
+def _errors(value: Array, measured: Array) -> tuple[float, float]:
+    """Return the root mean square error and the mean absolute logarithm of the ratio; infinite without all values."""
     with np.errstate(all="ignore"):
-        out = float(np.sqrt(np.mean(np.square(value - measured))))
-    return out if np.isfinite(out) else np.inf
-
-
-def _is_time(value: Array) -> NDArray[np.bool_]:
-    return np.isfinite(value) & (value > 0)
-
-
-def _mlogq(value: Array, measured: Array) -> float:
-    """Return the mean absolute logarithm of the ratio, infinite where a value is no time."""
-    return float(np.mean(np.abs(np.log(value / measured)))) if _is_time(value).all() else np.inf
+        rmse, mlogq = np.sqrt(np.mean(np.square(value - measured))), np.mean(np.abs(np.log(value / measured)))
+    return tuple(float(each) if np.isfinite(each) else np.inf for each in (rmse, mlogq))
 
 
 def as_corrected(base: BaseModel, found: Trials, seed: int) -> Corrected:
@@ -212,16 +173,15 @@ def as_corrected(base: BaseModel, found: Trials, seed: int) -> Corrected:
     notes = (
         f"{100 * found.better:.0f} % of the trials have a smaller root mean square error on the test half than the "
         f"original model",
-        f"best of {len(found.trials)} trials, chosen on the test half: {oracle.test_rmse:.4g} against "
+        f"best of {len(found.trials)} trials, chosen on the test half: {oracle.result.test_rmse:.4g} against "
         f"{found.original_rmse:.4g} of the original model; that choice uses what it is evaluated by",
-        f"{sum(trial.invalid > 0 for trial in found.trials)} trials have test points without a positive time; "
+        f"{sum(trial.result.invalid > 0 for trial in found.trials)} trials have test points without a positive time; "
         f"{found.failed} did not converge",
     )
     reason = (
-        f"case {found.case}, the trial with the smallest training error: test error {chosen.test_rmse:.4g} against "
-        f"{found.original_rmse:.4g} of the original model"
+        f"case {found.case}, the trial with the smallest training error: test error {chosen.result.test_rmse:.4g} "
+        f"against {found.original_rmse:.4g} of the original model"
     )
     trials = tuple(trial.result for trial in found.trials)
     report = CorrectionReport(False, reason, {}, {}, (), notes, len(points), seed, trials)
-    low, high = tuple(points.min(axis=0).tolist()), tuple(points.max(axis=0).tolist())
-    return Corrected(base, found.theta, low, high, report, evolved=chosen.evolved)
+    return replace(Corrected.of(base, found.theta, points, report), evolved=chosen.evolved)
