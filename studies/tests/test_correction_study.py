@@ -97,7 +97,7 @@ def test_results_become_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {plot.name for plot in found.plots} == {f"figure-{i}" for i in range(4, 10)} | {"ratios"}
     ratios = next(plot for plot in found.plots if plot.name == "ratios")
     assert [curve.name for curve in ratios.curves] == list(SPLITS)
-    assert "chosen on the test half" in text_of(found)
+    assert "best of trials" in text_of(found)
     json.dumps(found.to_json(), allow_nan=False)
 
 

@@ -83,7 +83,7 @@ def test_without_a_call_graph_nothing_can_be_chosen_from_it(outcome, why, tmp_pa
     spec = start_build(session)
     assert spec is not None and spec.mode is Mode.EFFORT and spec.filter_text == ""
     BuildOutcome(spec.hash, spec.mode, *outcome, folder="").write(pointer)
-    with pytest.raises(BuildError, match="call graph of the program is not known") as caught:
+    with pytest.raises(BuildError, match="call graph") as caught:
         _started(History(session, "", 0))
     assert why in str(caught.value)
 
@@ -135,6 +135,6 @@ def test_what_is_known_of_a_program_is_of_the_environment_at_the_target():
 
 def test_without_a_call_graph_no_other_strategy_takes_the_place_of_a_published_one(tmp_path):
     session, _ = starting(tmp_path, strategy="filter-and-expand")
-    with pytest.raises(BuildError, match="call graph of the program is not known") as caught:
+    with pytest.raises(BuildError, match="call graph") as caught:
         _published(session, SimpleNamespace(tree=None), None, None, None, None)
     assert "filter-and-expand" in str(caught.value)
