@@ -57,9 +57,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print predictions."""
+    from buran.cli.correct import is_corrected
+    from buran.cli.correct import predictions as corrected_predictions
     from buran.cli.model import is_models_file
-    from buran.cli.predict_corrected import is_corrected
-    from buran.cli.predict_corrected import predictions as corrected_predictions
     from buran.modeling.tensor import load_model
 
     check_level(arguments.level)

@@ -23,7 +23,7 @@ overhead plays no part, as published: predictions are made with visits that cost
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
@@ -34,7 +34,6 @@ from buran.instrumentation.refinement import Refinement
 
 Size = Literal["statements", "instructions", "branches", "loops"]
 Cut = Literal["unique_median", "median", "half_of_largest"]
-CUTS: tuple[Cut, ...] = get_args(Cut)
 
 
 def initial_selection(graph: CallGraph, by: Size = "statements", cut: Cut | int = "unique_median") -> Mask:

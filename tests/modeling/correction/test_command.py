@@ -10,7 +10,7 @@ import pytest
 from truths import PLACES, contended
 
 from buran.cli import main
-from buran.cli.predict_corrected import is_corrected, predictions
+from buran.cli.correct import is_corrected, predictions
 from buran.cli.tables import read_times
 from buran.errors import BuranError
 from buran.modeling.correction import load_corrected

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from buran.errors import UsageError
 from buran.modeling.correction import gate
@@ -65,12 +65,12 @@ def correct(
         raise UsageError(f"there is no case {case!r}", hint="one of terms, 1, 2, 3, 4")
     if preset not in ("robust", "published"):
         raise UsageError(f"there is no preset {preset!r}", hint="robust or published")
-    if case is not None and (case == "terms") != (preset == "robust"):
-        raise UsageError(f"case {case} is of the other preset", hint="robust has the case terms, published 1 to 4")
-    data = prepare(base, points, values)
-    if preset == "robust":
-        return _robustly(base, data, formula=case == "terms", seed=seed)
-    return correct_as_published(base, data, case or MOST_ROBUST, trials, seed, progress)
+    if preset == "robust" and case in (None, "terms"):
+        return _robustly(base, prepare(base, points, values), formula=case == "terms", seed=seed)
+    if preset == "published" and case != "terms":
+        data = prepare(base, points, values)
+        return correct_as_published(base, data, case or MOST_ROBUST, trials, seed, progress)
+    raise UsageError(f"case {case} is of the other preset", hint="robust has the case terms, published 1 to 4")
 
 
 def _robustly(base: BaseModel, data: Data, *, formula: bool, seed: int) -> Corrected:
@@ -142,7 +142,9 @@ def _best_taken(
     return _refused(plain, "; ".join(objections), errors, ahead)
 
 
-def _errors_alone(problem: Problem, fitted: TermModel, seen: Array) -> tuple[dict[str, float], dict[str, float]]:
+def _errors_alone(
+    problem: Problem, fitted: TermModel, seen: NDArray[np.bool_]
+) -> tuple[dict[str, float], dict[str, float]]:
     """Return mean errors of a base model that nothing competes with: at its points, and at the largest from the others.
 
     None where there are not more points than parameters.
@@ -212,7 +214,8 @@ class Contest:
         fewer = [candidates.get(name) or _fewer(candidates, name) for name in names]
         with np.errstate(invalid="ignore"):
             found = np.log([each.predict(self.problem.points[left_out]).value for each in fewer])
-        return np.abs(np.where(np.isnan(found), np.inf, found) - self.problem.logs[left_out])
+        out: Array = np.abs(np.where(np.isnan(found), np.inf, found) - self.problem.logs[left_out])
+        return out
 
 
 def _fewer(candidates: Candidates, name: str) -> Corrected:

@@ -163,7 +163,8 @@ def _errors(value: Array, measured: Array) -> tuple[float, float]:
     """Return the root mean square error and the mean absolute logarithm of the ratio; infinite without all values."""
     with np.errstate(all="ignore"):
         rmse, mlogq = np.sqrt(np.mean(np.square(value - measured))), np.mean(np.abs(np.log(value / measured)))
-    return tuple(float(each) if np.isfinite(each) else np.inf for each in (rmse, mlogq))
+    rmse, mlogq = np.nan_to_num([rmse, mlogq], nan=np.inf, posinf=np.inf).tolist()
+    return rmse, mlogq
 
 
 def as_corrected(base: BaseModel, found: Trials, seed: int) -> Corrected:
