@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.errors import UsageError
+from buran.profiles.profile import Region
 
 if TYPE_CHECKING:  # it takes a quarter of a second, and most steps need no call graph
     from scipy.sparse import csr_array
@@ -156,6 +157,11 @@ class CallGraph:
             numbers = [i for i in numbers if _same_file(self.functions[i].file, file)] or numbers
         return numbers[0] if numbers else None
 
+    def numbers(self, regions: Iterable[Region]) -> Ids:
+        """Return shape (region,): the functions of measured regions, -1 where the graph does not know one."""
+        found = (self.find(region.mangled or region.name, region.name, region.file) for region in regions)
+        return np.array([-1 if at is None else at for at in found], dtype=np.int64)
+
     @cached_property
     def _by_name(self) -> Mapping[str, list[int]]:
         return _numbers_by(self.names)
@@ -197,6 +203,10 @@ class CallGraph:
     def on_paths(self, start: Iterable[int], end: Iterable[int]) -> Mask:
         """Return shape (function,): everything on a path from one of `start` to one of `end`."""
         return self.reached(start) & self.reached(end, reverse=True)
+
+    def leading_to(self, functions: Mask) -> Mask:
+        """Return shape (function,): everything on a path from main to some functions."""
+        return self.on_paths([self.main], np.flatnonzero(functions).tolist())
 
     def callees(self, functions: Mask) -> Mask:
         """Return shape (function,): what some functions call directly."""

@@ -62,17 +62,14 @@ def with_measured(graph: CallGraph, tree: CallTree) -> CallGraph:
     An edge leads from a measured function to the one measured below it: functions without hooks between them are not
     seen. The root of a profile, which stands for the executable, is no function.
     """
-    missing: list[CalledFunction] = []
-    numbers = np.full(len(tree.regions), -1, dtype=np.int64)
-    for i, region in enumerate(tree.regions):
-        if region.paradigm == "measurement":
-            continue
-        symbol = region.mangled or region.name
-        at = graph.find(symbol, region.name, region.file)
-        numbers[i] = len(graph) + len(missing) if at is None else at
-        if at is None:
-            is_compiled = region.paradigm == "compiler"
-            missing.append(CalledFunction(symbol, region.name, region.file, has_body=is_compiled))
+    is_function = np.array([region.paradigm != "measurement" for region in tree.regions], dtype=bool)
+    numbers = np.where(is_function, graph.numbers(tree.regions), -1)
+    new = np.flatnonzero(is_function & (numbers < 0))
+    numbers[new] = len(graph) + np.arange(len(new))
+    missing = [
+        CalledFunction(each.mangled or each.name, each.name, each.file, has_body=each.paradigm == "compiler")
+        for each in (tree.regions[i] for i in new)
+    ]
     below = numbers[tree.region]
     above = np.where(tree.parent >= 0, below[np.maximum(tree.parent, 0)], -1)
     pairs = np.stack([above, below], axis=1)[(above >= 0) & (below >= 0)]

@@ -94,7 +94,7 @@ def filter_and_expand(prediction: RegionPrediction, graph: CallGraph, threshold_
 
     Enough is the upper median of the distinct numbers among the functions in question.
     """
-    numbers = _numbers(prediction, graph)
+    numbers = graph.numbers(prediction.tree.regions)
     relevant = graph.marked(numbers[_relevant(prediction, threshold_s)])
     modelled = graph.marked(numbers[~np.isnan(prediction.share)])
     children = graph.callees(relevant) & ~modelled & graph.has_body
@@ -116,7 +116,7 @@ def hotspots(prediction: RegionPrediction, graph: CallGraph, seconds: Floats) ->
     np.maximum.at(by_region, tree.region, tree.inclusive(np.nan_to_num(seconds)))
     least = float(by_region[compiled].max(initial=0.0)) / 2
     above = compiled & (by_region >= least)
-    numbers = _numbers(prediction, graph)
+    numbers = graph.numbers(tree.regions)
     sizes, values = graph.inclusive["statements"], np.zeros(len(graph))
     values[numbers[numbers >= 0]] = by_region[numbers >= 0]
     extra = np.zeros(len(graph), dtype=bool)
@@ -140,17 +140,10 @@ def _relevant(prediction: RegionPrediction, threshold_s: float) -> Mask:
     return above
 
 
-def _numbers(prediction: RegionPrediction, graph: CallGraph) -> Ids:
-    """Return shape (region,): the number of each in the call graph, -1 where it is not there."""
-    numbers = (graph.find(symbol_of(region), region.name, region.file) for region in prediction.tree.regions)
-    return np.array([-1 if at is None else at for at in numbers], dtype=np.int64)
-
-
 def _with_paths(prediction: RegionPrediction, graph: CallGraph, threshold_s: float, extra: Mask) -> Refinement:
     """Keep relevant functions, and everything on a path of the call graph from main to one of them or of `extra`."""
-    numbers, relevant = _numbers(prediction, graph), _relevant(prediction, threshold_s)
-    targets = graph.marked(numbers[relevant]) | extra
-    leading = graph.on_paths([graph.main], np.flatnonzero(targets).tolist()) & graph.has_body
+    numbers, relevant = graph.numbers(prediction.tree.regions), _relevant(prediction, threshold_s)
+    leading = graph.leading_to(graph.marked(numbers[relevant]) | extra) & graph.has_body
     on_path = np.append(leading, False)[numbers]  # -1, of what the graph does not know, is the last
     return _refinement(prediction, graph, relevant | on_path, leading | extra, f"above {threshold_s:.3g} s", relevant)
 

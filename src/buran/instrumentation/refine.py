@@ -182,10 +182,36 @@ def _never_measured(wishes: Wishes, explored: Explored, symbols: Sequence[str], 
     graph, hooked = explored.graph, explored.hooked
     if graph is None:
         return {}
-    added = unexplored_kernels(graph, symbols, kernels, explored.known, hooked, explored.uncounted)
+    added = _unexplored_kernels(graph, explored, symbols, kernels)
     added |= dict.fromkeys(_unmeasured(graph, wishes.keep, {*symbols, *hooked}), KEPT)
     unwanted = _unmeasured(graph, wishes.drop, ()) - _unmeasured(graph, wishes.keep, ())
     return {name: why for name, why in added.items() if name not in unwanted}
+
+
+def _unexplored_kernels(graph: CallGraph, explored: Explored, symbols: Sequence[str], kernels: Mask) -> dict[str, str]:
+    """Return linker symbols to try, with the reason.
+
+    These are functions with loops of their own that kernels call, directly or through functions that were not
+    measured either; also those of system headers, where templates have their loops. Nothing is tried twice.
+
+    Parameters
+    ----------
+    symbols, kernels
+        Of the measured regions.
+    """
+    seen = {*symbols, *explored.known, *explored.hooked}
+    new = graph.which(lambda each: each.has_body and each.symbol not in seen)
+    chosen = {symbol for symbol, kernel in zip(symbols, kernels, strict=True) if kernel}
+    reached = waiting = graph.which(lambda each: each.symbol in chosen)
+    while waiting.any():  # one step a level of functions that were not measured
+        waiting = graph.callees(waiting) & new & ~reached
+        reached = reached | waiting
+    loops, uncounted = graph.features["loops"], set(explored.uncounted)
+    promising = reached & new & (loops > 0) & graph.which(lambda each: each.symbol not in uncounted)
+    return {
+        graph.symbols[i]: f"never measured, {counted(int(loops[i]), 'loop')} below a function that matters"
+        for i in np.flatnonzero(promising).tolist()
+    }
 
 
 def _matching(regions: Sequence[Region], patterns: Sequence[str]) -> Mask:
@@ -270,10 +296,9 @@ def _enough(prediction: RegionPrediction, kernels: Mask, allowed: Mask, coverage
 def _static_closure(graph: CallGraph | None, regions: Sequence[Region], kernels: Mask) -> Mask:
     if graph is None:
         raise UsageError("paths of the call graph are wanted, but there is no call graph", hint="closure: measured")
-    numbers = [graph.find(symbol_of(region), region.name, region.file) for region in regions]
-    targets = [at for at, kernel in zip(numbers, kernels, strict=True) if kernel and at is not None]
-    leading = graph.on_paths([graph.main], targets)
-    return np.array([at is not None and bool(leading[at]) for at in numbers], dtype=bool)
+    numbers = graph.numbers(regions)
+    leading = graph.leading_to(graph.marked(numbers[kernels]))
+    return np.append(leading, False)[numbers]  # -1, of what the graph does not know, is the last
 
 
 def _of_patterns(wishes: Wishes, names: Mapping[str, str]) -> list[str]:
@@ -319,50 +344,6 @@ def _notes(result: Refinement, wishes: Wishes, costly: Mask) -> tuple[str, ...]:
     if result.coverage < wishes.coverage:
         notes.append(f"kernels hold {100 * result.coverage:.3g} % of the time: the rest is constant or too costly")
     return tuple(notes)
-
-
-def unexplored_kernels(
-    graph: CallGraph,
-    symbols: Sequence[str],
-    kernels: Mask,
-    known: Verdicts,
-    hooked: Collection[str],
-    uncounted: Collection[str] = (),
-) -> dict[str, str]:
-    """Return linker symbols to try, with the reason.
-
-    These are functions with loops of their own that kernels call, directly or through functions that were not
-    measured either; also those of system headers, where templates have their loops. Nothing is tried twice.
-
-    Parameters
-    ----------
-    symbols, kernels
-        Of the measured regions.
-    known
-        What earlier iterations found out.
-    hooked
-        What had hooks, visited or not.
-    uncounted
-        What is not to be tried, as counts know nothing of it.
-    """
-    seen = {*symbols, *known, *hooked}
-    new = graph.has_body & np.array([name not in seen for name in graph.symbols], dtype=bool)
-    chosen = [name for name, kernel in zip(symbols, kernels, strict=True) if kernel]
-    start = [at for name in chosen for at in graph.by_symbol.get(name, ())]
-    reached = np.zeros(len(graph), dtype=bool)
-    reached[start] = True
-    waiting = reached.copy()
-    while waiting.any():  # one step a level of functions that were not measured
-        waiting = graph.callees(waiting) & new & ~reached
-        reached |= waiting
-    tried = np.array([name not in uncounted for name in graph.symbols], dtype=bool)
-    promising = reached & new & tried & (graph.features["loops"] > 0)
-    return {
-        graph.symbols[
-            i
-        ]: f"never measured, {counted(int(graph.features['loops'][i]), 'loop')} below a function that matters"
-        for i in np.flatnonzero(promising).tolist()
-    }
 
 
 def within_overhead(prediction: RegionPrediction, keep: Mask, worth: Floats, fixed: Mask, limit: float | None) -> Mask:
