@@ -18,7 +18,7 @@ from pathlib import Path
 from buran.measurement.merge_dumps import read_dumps
 from buran.measurement.toolchain.runtime import find_toolchain
 from buran.measurement.toolchain.toolchain import environment_for
-from buran.measurement.toolchain.wrappers.translate import MPICC, translate
+from buran.measurement.toolchain.wrappers import MPICC, translate
 
 FUNCTIONS = ("often", "seldom")
 SOURCE = """

@@ -14,7 +14,7 @@ from _pytest.mark import ParameterSet
 from buran.measurement.merge_dumps import read_dumps
 from buran.measurement.toolchain.runtime import find_toolchain
 from buran.measurement.toolchain.toolchain import Toolchain, environment_for
-from buran.measurement.toolchain.wrappers.translate import MPICC, MPICXX, MPIFORT, translate
+from buran.measurement.toolchain.wrappers import MPICC, MPICXX, MPIFORT, translate
 from buran.profiles.metrics import table as known_metrics
 from buran.profiles.profile import Profile
 from patience import PATIENCE_S

@@ -8,7 +8,7 @@ from native_programs import PROGRAMS, build, launch, regions, table, toolchain, 
 from buran.errors import ToolError
 from buran.measurement.merge_dumps import read_dumps
 from buran.measurement.toolchain.toolchain import Toolchain
-from buran.measurement.toolchain.wrappers.translate import FC, MPIFORT, translate
+from buran.measurement.toolchain.wrappers import FC, MPIFORT, translate
 
 pytestmark = pytest.mark.mpi
 

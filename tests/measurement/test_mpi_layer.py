@@ -14,8 +14,14 @@ from test_mpi_operations import functions_of, mpis, toolchain_of
 
 from buran.errors import ToolError
 from buran.measurement.merge_dumps import read_dumps
-from buran.measurement.toolchain.mpi_table import OPERATIONS, POLLING, ROLES, names_of
-from buran.measurement.toolchain.mpi_wrappers import declared_functions, wrappers_for
+from buran.measurement.toolchain.mpi_operations import (
+    OPERATIONS,
+    POLLING,
+    ROLES,
+    declared_functions,
+    names_of,
+    wrappers_for,
+)
 from buran.measurement.toolchain.runtime import find_toolchain
 from buran.profiles.profile import Profile
 from mpi_operations import reference

@@ -18,10 +18,9 @@ from mpi_cases import Case, all_cases, program
 from native_programs import HOOK_ALL, build, launch, table, write_filter
 
 from buran.measurement.merge_dumps import read_dumps
-from buran.measurement.toolchain.mpi_table import ONE_SIDED, OPERATIONS, names_of
-from buran.measurement.toolchain.mpi_wrappers import declared_functions
+from buran.measurement.toolchain.installed import find_tool
+from buran.measurement.toolchain.mpi_operations import ONE_SIDED, OPERATIONS, declared_functions, names_of
 from buran.measurement.toolchain.runtime import find_toolchain
-from buran.measurement.toolchain.tool import find_tool
 from buran.measurement.toolchain.toolchain import Toolchain
 
 # They have programs of their own, or need two sets of processes.

@@ -13,7 +13,7 @@ from buran.campaign.load import load_campaign
 from buran.campaign.plan import Mode
 from buran.measurement import source
 from buran.measurement.target import Target, open_target
-from buran.measurement.toolchain import gnu, runtime
+from buran.measurement.toolchain import installed, runtime
 from buran.measurement.toolchain.toolchain import Toolchain
 
 
@@ -53,7 +53,7 @@ def test_a_compiler_that_a_build_does_not_use_may_come_and_go(
     script.parent.mkdir()
     script.write_text('#!/bin/sh\nexec gcc "$@"\n')
     script.chmod(0o755)
-    monkeypatch.setattr(gnu, "plugin_headers", lambda compiler, number: tmp_path)
+    monkeypatch.setattr(installed, "plugin_headers", lambda compiler: tmp_path)
     files = {name: campaign_for(tmp_path / name, name) for name in ("a.cpp", "a.f90", "a.F")}
 
     def opened(path: str) -> dict[str, Target]:

@@ -9,7 +9,7 @@ import pytest
 from native_programs import toolchain
 
 from buran.errors import FormatError, ToolError
-from buran.measurement.toolchain import gnu, installed, mpi_wrappers, runtime
+from buran.measurement.toolchain import installed, mpi_operations, runtime
 from buran.measurement.toolchain.runtime import find_toolchain
 from buran.measurement.toolchain.toolchain import Toolchain, cache_folder
 
@@ -123,13 +123,13 @@ def test_unusable_clang_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("BURAN_CLANG", str(tmp_path / "notclang"))
     monkeypatch.setenv("BURAN_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(runtime, "_build_into", lambda *_: None)
-    monkeypatch.setattr(gnu, "plugin_headers", lambda compiler, number: tmp_path)
+    monkeypatch.setattr(installed, "plugin_headers", lambda compiler: tmp_path)
     assert find_toolchain().kind == "gcc-plugin"
 
-    def no_headers(compiler, number):
-        raise ToolError("has no headers for compiler plugins", where=compiler)
+    def no_headers(compiler):
+        raise ToolError("has no headers for compiler plugins", where=compiler.path)
 
-    monkeypatch.setattr(gnu, "plugin_headers", no_headers)
+    monkeypatch.setattr(installed, "plugin_headers", no_headers)
     tools = find_toolchain()
     assert tools.kind == "gcc-fallback"
     assert any("notclang: is not a clang" in note for note in tools.notes)
@@ -181,10 +181,10 @@ def test_fingerprint_follows_what_is_compiled(tmp_path, monkeypatch):
     monkeypatch.setattr(runtime, "_build_into", lambda *_: None)
     monkeypatch.setenv("BURAN_CACHE", str(tmp_path / "cache"))
     first = find_toolchain(compiler="gcc").fingerprint
-    wrappers_for = mpi_wrappers.wrappers_for
-    monkeypatch.setattr(mpi_wrappers, "wrappers_for", lambda *of: wrappers_for(*of) + "/* more */")
+    wrappers_for = mpi_operations.wrappers_for
+    monkeypatch.setattr(mpi_operations, "wrappers_for", lambda *of: wrappers_for(*of) + "/* more */")
     assert find_toolchain(compiler="gcc").fingerprint != first
-    monkeypatch.setattr(mpi_wrappers, "wrappers_for", wrappers_for)
+    monkeypatch.setattr(mpi_operations, "wrappers_for", wrappers_for)
     assert find_toolchain(compiler="gcc").fingerprint == first
     monkeypatch.setattr(runtime, "_RUNTIME_FLAGS", ("-O3",))
     assert find_toolchain(compiler="gcc").fingerprint != first

@@ -10,8 +10,7 @@ from native_programs import toolchain
 from buran.errors import UsageError
 from buran.measurement.merge_dumps import read_dumps
 from buran.measurement.toolchain.toolchain import CLANG_PLUGIN, GCC_FALLBACK, Toolchain
-from buran.measurement.toolchain.wrappers.command_line import CommandLine, inspect
-from buran.measurement.toolchain.wrappers.translate import CC, CXX, MPICC, MPICXX, translate
+from buran.measurement.toolchain.wrappers import CC, CXX, MPICC, MPICXX, CommandLine, inspect, translate
 
 CLANG = Toolchain(
     kind=CLANG_PLUGIN,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from buran.measurement.toolchain.mpi_table import GROUPS, RULES, MpiOperation
+from buran.measurement.toolchain.mpi_operations import GROUPS, RULES, MpiOperation
 
 _HEAD = """\
 <!-- Generated from a table: python tools/reference/mpi_operations.py > docs/reference/mpi.md -->

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from buran.errors import RunError
 from buran.features import sampled_metrics
-from buran.measurement.toolchain.mpi_table import ROLES
+from buran.measurement.toolchain.mpi_operations import ROLES
 from buran.profiles.metrics import requested_by
 from buran.profiles.profile import Region
 

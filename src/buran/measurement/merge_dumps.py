@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from buran.errors import RunError
 from buran.features import natives, sampled_metrics
 from buran.measurement.dump import COMMON_INFO, LOST_VISITS, Dump, read_dump
-from buran.measurement.toolchain.mpi_table import ONE_SIDED, POLLING
+from buran.measurement.toolchain.mpi_operations import ONE_SIDED, POLLING
 from buran.profiles.metrics import HEAP_BYTES, HEAP_PEAK, metric_of, table
 from buran.profiles.profile import CallTree, Location, Profile, Region
 from buran.profiles.regroup import preorder

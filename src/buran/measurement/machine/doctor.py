@@ -18,9 +18,8 @@ from buran.measurement.machine.counters import refused_counters
 from buran.measurement.machine.machine import disturbances
 from buran.measurement.schedulers.base import Scheduler
 from buran.measurement.schedulers.registry import SCHEDULERS
-from buran.measurement.toolchain.installed import NO_MPI_HINT
+from buran.measurement.toolchain.installed import NO_MPI_HINT, find_tool
 from buran.measurement.toolchain.runtime import FALLBACK_NOTES, find_toolchain
-from buran.measurement.toolchain.tool import find_tool
 from buran.measurement.toolchain.toolchain import CLANG_PLUGIN, GCC_FALLBACK, GCC_PLUGIN, Toolchain
 
 

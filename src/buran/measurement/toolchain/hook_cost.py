@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from buran.errors import RunError
-from buran.measurement.toolchain.tool import run_tool
+from buran.measurement.toolchain.installed import run_tool
 from buran.measurement.toolchain.toolchain import Toolchain
 
 _PROGRAM = """\

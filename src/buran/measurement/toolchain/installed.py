@@ -1,21 +1,131 @@
-"""The compilers and the MPI that a machine has."""
+"""The compilers and the MPI that a machine has, and how its tools are run."""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from buran.errors import ToolError
-from buran.measurement.toolchain import gnu
-from buran.measurement.toolchain.tool import find_tool, run_tool
 from buran.measurement.toolchain.toolchain import CLANG_PLUGIN, GCC_FALLBACK, GCC_PLUGIN
 
+OLDEST_GCC = 10
 NEWEST_CLANG, OLDEST_CLANG = 25, 14
 NO_MPI_HINT = "install an MPI: apt install libopenmpi-dev openmpi-bin, or: pip install mpich"
+_DOES_NOT_WORK = "does not work"
+
+
+def run_tool(command: Sequence[str | Path], *, what: str, stdin: str = "", env: Mapping[str, str] | None = None) -> str:
+    """Run a tool and return its output; raise `ToolError` with the end of its messages if it fails."""
+    words = [str(word) for word in command]
+    try:
+        done = subprocess.run(
+            words,
+            input=stdin,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            env={**os.environ, "LC_ALL": "C", **(env or {})},
+        )
+    except OSError as error:
+        raise ToolError(what, where=words[0], why=error.strerror) from None
+    if done.returncode:
+        messages = "\n".join((done.stderr or done.stdout).strip().splitlines()[-12:])
+        raise ToolError(what, where=" ".join(words), why=messages or f"exit code {done.returncode}")
+    return done.stdout
+
+
+def find_tool(name: str) -> str | None:
+    """Find a program in PATH, or next to the Python that runs (where pip puts an MPI)."""
+    sibling = Path(sys.executable).parent / name
+    return shutil.which(name) or (str(sibling) if os.access(sibling, os.X_OK) else None)
+
+
+@dataclass(frozen=True)
+class Gnu:
+    """A gcc or a gfortran.
+
+    Attributes
+    ----------
+    version
+        First line of what it says of itself.
+    number
+        ``12.2.0``.
+    cxx
+        The g++ that belongs to it.
+    """
+
+    path: str
+    version: str
+    number: str
+    cxx: str = ""
+
+    @classmethod
+    def at(cls, path: str, cxx: str = "") -> Gnu:
+        """Ask a compiler for its version."""
+        what = f"{path} {_DOES_NOT_WORK}"
+        version = run_tool([path, "--version"], what=what).splitlines()[0].strip()
+        return cls(path, version, run_tool([path, "-dumpfullversion"], what=what).strip(), cxx)
+
+
+def is_gcc_name(name: str) -> bool:
+    """Whether a compiler's name is one of gcc's: ``gcc``, ``gcc-11``, ``/opt/gcc/bin/x86_64-linux-gnu-gcc``."""
+    return "gcc" in Path(name).name
+
+
+def find_gcc(name: str = "gcc") -> Gnu:
+    """Find gcc and the g++ that belongs to it; raise `ToolError` if one is not there."""
+    cc, cxx = shutil.which(name), shutil.which(_sibling(name, "g++"))
+    if not cc or not cxx:
+        raise ToolError(
+            "no C and C++ compiler found",
+            why=f"no {name if not cc else _sibling(name, 'g++')} in PATH",
+            hint="apt install build-essential, or clang-16 llvm-16-dev",
+        )
+    return Gnu.at(cc, cxx)
+
+
+def find_fortran(gcc: Gnu | None) -> Gnu:
+    """Find gfortran; of the version of a gcc, if one is given. Raise `ToolError` if there is none."""
+    sibling = "gfortran" if gcc is None else _sibling(gcc.path, "gfortran")
+    names = [sibling, Path(sibling).name, "gfortran"]
+    if gcc is not None:
+        names.append(f"gfortran-{gcc.number.split('.')[0]}")
+    reason, hint = "no gfortran in PATH", "apt install gfortran"
+    for name in dict.fromkeys(names):
+        path = shutil.which(name)
+        if path is None:
+            continue
+        fortran = Gnu.at(path)
+        if gcc is None or fortran.number == gcc.number:
+            return fortran
+        reason, hint = (
+            f"{path} has version {fortran.number}, {gcc.path} has {gcc.number}",
+            "install the gfortran of that gcc",
+        )
+    raise ToolError("no Fortran compiler found", why=reason, hint=hint)
+
+
+def plugin_headers(compiler: Gnu) -> Path:
+    """Return the folder of the headers for plugins of a gcc or gfortran; raise `ToolError` if they are not there."""
+    where, major = compiler.path, compiler.number.split(".")[0]
+    if int(major) < OLDEST_GCC:
+        why = f"{compiler.number}, at least {OLDEST_GCC}"
+        raise ToolError("is too old for the compiler plugin", where=where, why=why)
+    folder = Path(run_tool([where, "-print-file-name=plugin"], what=_DOES_NOT_WORK).strip()) / "include"
+    if not (folder / "gcc-plugin.h").is_file():
+        raise ToolError("has no headers for compiler plugins", where=where, hint=f"apt install gcc-{major}-plugin-dev")
+    return folder
+
+
+def _sibling(name: str, language: str) -> str:
+    path = Path(name)
+    return str(path.with_name(language.join(path.name.rsplit("gcc", 1))))
 
 
 @dataclass(frozen=True)
@@ -27,7 +137,7 @@ class Compiler:
     cxx: str
     version: str
     headers: str | None
-    fortran: gnu.Fortran | None = None
+    fortran: Gnu | None = None
     fortran_headers: str | None = None
     fortran_missing: str = ""
 
@@ -136,12 +246,12 @@ def inspect_clang(name: str) -> Compiler:
     path = shutil.which(name)
     if not path:
         raise ToolError("not found in PATH")
-    macros = run_tool([path, "-E", "-dM", "-x", "c", "-"], what="does not work")
+    macros = run_tool([path, "-E", "-dM", "-x", "c", "-"], what=_DOES_NOT_WORK)
     match = re.search(r"#define __clang_major__ (\d+)", macros)
     if not match:
         raise ToolError("is not a clang")
     major = int(match[1])
-    version = run_tool([path, "--version"], what="does not work").splitlines()[0].strip()
+    version = run_tool([path, "--version"], what=_DOES_NOT_WORK).splitlines()[0].strip()
     binaries = Path(path).resolve().parent
     cxx = next((p for p in (binaries / "clang++", Path(path).with_name(f"clang++-{major}")) if p.exists()), None)
     if cxx is None:
@@ -159,17 +269,17 @@ def inspect_clang(name: str) -> Compiler:
 
 def inspect_gcc(name: str, *, plugin: bool) -> Compiler:
     """Return gcc as it will be used; raise `ToolError` if something is missing."""
-    gcc = gnu.find_gcc(name)
-    headers = str(gnu.plugin_headers(gcc.cc, gcc.number)) if plugin else None
+    gcc = find_gcc(name)
+    headers = str(plugin_headers(gcc)) if plugin else None
     kind = GCC_PLUGIN if plugin else GCC_FALLBACK
-    return _with_fortran(Compiler(kind, gcc.cc, gcc.cxx, gcc.version, headers), gcc)
+    return _with_fortran(Compiler(kind, gcc.path, gcc.cxx, gcc.version, headers), gcc)
 
 
-def _with_fortran(compiler: Compiler, gcc: gnu.Gcc | None) -> Compiler:
+def _with_fortran(compiler: Compiler, gcc: Gnu | None) -> Compiler:
     """Add gfortran. It goes with any C compiler if it has its plugin, and without one only with the fallback."""
     try:
-        fortran = gnu.find_fortran(gcc)
-        headers = compiler.headers if gcc else str(gnu.plugin_headers(fortran.fc, fortran.number))
+        fortran = find_fortran(gcc)
+        headers = compiler.headers if gcc else str(plugin_headers(fortran))
     except ToolError as error:
         return replace(compiler, fortran_missing=in_one_line(error))
     return replace(compiler, fortran=fortran, fortran_headers=headers)

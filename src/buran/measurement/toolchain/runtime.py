@@ -14,17 +14,19 @@ from typing import TypeVar
 
 from buran.errors import ToolError
 from buran.features import natives
-from buran.measurement.toolchain import gnu, mpi_wrappers
+from buran.measurement.toolchain import mpi_operations
 from buran.measurement.toolchain.installed import (
     Compiler,
     Mpi,
     clang_names,
+    find_gcc,
     find_mpi,
     in_one_line,
     inspect_clang,
     inspect_gcc,
+    is_gcc_name,
+    run_tool,
 )
-from buran.measurement.toolchain.tool import run_tool
 from buran.measurement.toolchain.toolchain import (
     CLANG_FLAGS,
     CLANG_PLUGIN,
@@ -77,7 +79,7 @@ def find_toolchain(*, compiler: str = "auto", mpi: Mpi | None = None) -> Toolcha
     mpi = mpi or find_mpi()
     if compiler == GCC_FALLBACK:
         return _prepare(inspect_gcc("gcc", plugin=False), mpi, ())
-    if gnu.is_gcc_name(compiler):
+    if is_gcc_name(compiler):
         return _prepare_gcc(compiler, mpi, ())
     try:
         return _first_clang(compiler, lambda clang: _prepare(clang, mpi, ()))
@@ -91,8 +93,8 @@ def check_compiler(name: str) -> None:
     """Raise `ToolError` if no compiler of that name is here, without building anything; `auto` is any."""
     if name in ("auto", GCC_FALLBACK):
         return
-    if gnu.is_gcc_name(name):
-        gnu.find_gcc(name)
+    if is_gcc_name(name):
+        find_gcc(name)
         return
     _first_clang(name, lambda clang: clang)
 
@@ -125,7 +127,7 @@ def _prepare(compiler: Compiler, mpi: Mpi, reasons: tuple[str, ...]) -> Toolchai
         mpi = _for_simulation(compiler, mpi)
     kind, fortran = compiler.kind, compiler.fortran
     missing = () if mpi.in_one_process is None else (mpi.in_one_process.is_missing,)
-    wrappers = mpi_wrappers.wrappers_for(mpi.header, mpi.mpicc, *missing)
+    wrappers = mpi_operations.wrappers_for(mpi.header, mpi.mpicc, *missing)
     fingerprint = _fingerprint(compiler, mpi, wrappers)
     # Two installations of one version differ in their paths, which the description contains.
     parts = (repr(compiler), repr(mpi), _object_names(kind, mpi, ""))
@@ -145,7 +147,7 @@ def _prepare(compiler: Compiler, mpi: Mpi, reasons: tuple[str, ...]) -> Toolchai
         mpi_version=mpi.version,
         notes=(*FALLBACK_NOTES, *reasons) if kind == GCC_FALLBACK else (),
         fingerprint=fingerprint,
-        fc=fortran.fc if fortran else None,
+        fc=fortran.path if fortran else None,
         fortran_version=fortran.version if fortran else None,
         fortran_plugin=_fortran_plugin(folder, compiler),
         mpifort=mpi.mpifort,
@@ -170,7 +172,7 @@ def _for_simulation(compiler: Compiler, mpi: Mpi) -> Mpi:
     if compiler.kind == GCC_FALLBACK:
         hint = "apt install clang-16 llvm-16-dev, or gcc-12-plugin-dev for gcc 12"
         raise ToolError("a simulated machine needs a compiler with a plugin, which counts basic blocks", hint=hint)
-    mpifort = compiler.fortran.fc if compiler.fortran else None
+    mpifort = compiler.fortran.path if compiler.fortran else None
     return replace(mpi, mpicc=compiler.cc, mpicxx=compiler.cxx, mpifort=mpifort)
 
 
@@ -271,7 +273,7 @@ def _compile_all(scratch: Path, toolchain: Toolchain, compiler: Compiler, mpi: M
         _build_plugin(scratch / PLUGIN, compiler.cc, compiler.cxx, compiler.headers, gnu=True)
     elif compiler.fortran:
         headers = compiler.fortran_headers
-        _build_plugin(scratch / FORTRAN_PLUGIN, compiler.fortran.fc, compiler.cxx, headers, gnu=True)
+        _build_plugin(scratch / FORTRAN_PLUGIN, compiler.fortran.path, compiler.cxx, headers, gnu=True)
 
 
 def _check_profiling_interface(scratch: Path, toolchain: Toolchain, env: Mapping[str, str]) -> None:
@@ -287,7 +289,9 @@ def _check_profiling_interface(scratch: Path, toolchain: Toolchain, env: Mapping
         run_tool(command, what="a program does not link with the measurement runtime", env=env)
     except ToolError as error:
         if missing := re.search(r"\bPMPI_\w+", error.why or ""):
-            raise mpi_wrappers.no_profiling_interface(toolchain.mpicc, f"{missing[0]} is not in its library") from None
+            raise mpi_operations.no_profiling_interface(
+                toolchain.mpicc, f"{missing[0]} is not in its library"
+            ) from None
         raise
     program.unlink()
     (scratch / "trial.c").unlink()

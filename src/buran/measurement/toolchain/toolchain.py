@@ -131,8 +131,6 @@ def flags_for_compiling(toolchain: Toolchain, mode: str, *, fortran: bool = Fals
     UsageError
         If accesses to memory cannot be sampled, for want of a compiler plugin.
     """
-    if mode not in MODES:
-        return ()
     if mode == "memory" and toolchain.kind == GCC_FALLBACK:
         raise UsageError(
             "accesses to memory cannot be sampled",
@@ -156,8 +154,6 @@ def runtime_objects(toolchain: Toolchain, mode: str, *, mpi: bool) -> tuple[str,
     Without `mpi` nothing says that the program uses MPI. It may still do so through a shared library of its own, so the
     MPI layer is there, but all it needs of the MPI may be missing.
     """
-    if mode not in MODES:
-        return ()
     objects = [Path(path) for path in toolchain.objects[mode]]
     if not mpi:
         objects = [path.with_name(WEAK + path.name) if path.name.startswith("mpi") else path for path in objects]
@@ -172,8 +168,6 @@ def flags_for_linking(
     The fallback applies the filter while the program runs: there the file becomes a part of the program. What uses the
     MPI of a simulated machine is a library, of which each rank gets a copy.
     """
-    if mode not in MODES:
-        return ()
     if toolchain.mpi_linking:
         return (*(("-shared", "-Wl,-z,defs") if mpi else ()), *LINK_FLAGS, *toolchain.mpi_linking)
     exports = Path(toolchain.objects[mode][0]).with_name(EXPORTS)

@@ -17,8 +17,7 @@ from buran.campaign.launcher import cpus_in
 from buran.errors import RunError, ToolError, UsageError
 from buran.measurement.machine.machine import disturbances, exclusive_machine
 from buran.measurement.machine.provenance import describe_node, machine_state, read_system_file
-from buran.measurement.toolchain.gnu import find_gcc
-from buran.measurement.toolchain.tool import find_tool, run_tool
+from buran.measurement.toolchain.installed import find_gcc, find_tool, run_tool
 from buran.modeling.numerics.tuning import HALF
 from buran.plugins.memory.machine_file import Level, MachineFile, can_have
 from buran.plugins.memory.tuning import SPEED_NOISE
@@ -151,7 +150,7 @@ def page_bytes() -> int:
 
 
 def _build(folder: Path) -> _Kernel:
-    compiler = find_gcc("gcc").cc if find_tool("cc") is None else "cc"
+    compiler = find_gcc().path if find_tool("cc") is None else "cc"
     binary, error = folder / "speed", None
     for native in _NATIVE_FLAGS:
         try:

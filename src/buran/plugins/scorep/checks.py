@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from buran.campaign.config import Campaign
 from buran.campaign.mistakes import KeyPath, Mistake, did_you_mean, listed
 from buran.errors import ToolError
-from buran.measurement.toolchain.tool import find_tool, run_tool
+from buran.measurement.toolchain.installed import find_tool, run_tool
 from buran.plugins.scorep.keys import keys_of
 
 _OWN = "leave it out: each run has a profile of its own, in the results"

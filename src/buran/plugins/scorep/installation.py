@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from buran.errors import ToolError
-from buran.measurement.toolchain.tool import find_tool, run_tool
+from buran.measurement.toolchain.installed import find_tool, run_tool
 
 _WRAPPERS = {
     "cc": ("scorep-gcc", "scorep-clang"),

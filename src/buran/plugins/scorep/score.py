@@ -12,7 +12,7 @@ import numpy as np
 from buran.errors import ToolError
 from buran.instrumentation.filter_file import read_filter
 from buran.instrumentation.prediction import VISIT_COST_S
-from buran.measurement.toolchain.tool import find_tool, run_tool
+from buran.measurement.toolchain.installed import find_tool, run_tool
 
 # As in `` *       ALL        184      5    0.26    97.8       51127.92  ALL-FLT``: group, bytes, visits, seconds.
 _ROW = re.compile(r"^ [-+*] +([A-Z]+) +([\d,]+) +([\d,]+) +([\d.]+) .* (\S+)$", re.MULTILINE)

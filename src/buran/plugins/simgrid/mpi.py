@@ -10,8 +10,7 @@ from pathlib import Path
 from buran.errors import ToolError
 from buran.measurement.finding import Finding, Health
 from buran.measurement.toolchain.elf import Elf
-from buran.measurement.toolchain.installed import InOneProcess, Mpi
-from buran.measurement.toolchain.tool import find_tool, run_tool
+from buran.measurement.toolchain.installed import InOneProcess, Mpi, find_tool, run_tool
 
 FLAVOUR = "smpi"
 PACKAGE_HINT = "apt install libsimgrid-dev"

@@ -15,7 +15,7 @@ from buran.campaign.expressions import Expression, ExpressionError
 from buran.campaign.plan import Mode
 from buran.campaign.point import Value
 from buran.errors import RunError
-from buran.measurement.toolchain.mpi_table import ROLES
+from buran.measurement.toolchain.mpi_operations import ROLES
 from buran.profiles.metrics import metric_of, table
 from buran.profiles.profile import CallTree, Location, Profile, Region
 from buran_studies.simulate.program import Noise, Program
