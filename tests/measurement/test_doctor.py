@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from buran.measurement.machine import doctor
-from buran.measurement.machine.counters import refused_counters
 from buran.measurement.machine.doctor import Health
+from buran.measurement.machine.provenance import refused_counters
 
 
 def ask(*words, **variables):

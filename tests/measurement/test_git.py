@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from buran.measurement.git import call_git, commit_and_changes, revision_of
-from buran.measurement.machine.provenance import working_copy
-from buran.measurement.source import local_source
+from buran.measurement.source import call_git, commit_and_changes, local_source, revision_of
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
@@ -75,7 +73,7 @@ def _attack(repository: Path, program: str) -> None:
 
 def _look_at(repository: Path) -> None:
     local_source(repository)
-    working_copy(repository)
+    commit_and_changes(repository)
 
 
 def test_looking_runs_nothing_of_a_repository(repository: Path, tmp_path: Path, spy: Callable[[], str]) -> None:
@@ -125,9 +123,8 @@ def test_missing_objects_are_not_fetched(repository: Path, tmp_path: Path, spy: 
 def test_what_git_says_is_what_it_said(repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     commit = git(repository, "rev-parse", "HEAD")
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "of a hook"))
-    assert commit_and_changes(repository) == (commit, "")
+    assert commit_and_changes(repository) == (commit, None)
     assert revision_of(repository) == commit[:7]
-    assert working_copy(repository) == {"commit": commit, "diff": None}
     git_less = tmp_path / "plain"
     git_less.mkdir()
     assert revision_of(git_less) is None and commit_and_changes(git_less) == (None, None)

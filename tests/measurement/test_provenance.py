@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 from buran.measurement.machine import provenance
@@ -38,20 +37,3 @@ def test_the_state_of_the_machine_is_plain_data() -> None:
     state = json.loads(json.dumps(provenance.machine_state()))
     assert state["cpu_mask"] and len(state["load"]) == 3
     assert provenance.tool_versions()["buran"]
-
-
-def git(folder: Path, *words: str) -> None:
-    identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
-    subprocess.run(["git", "-C", str(folder), *identity, *words], check=True, capture_output=True)
-
-
-def test_uncommitted_changes_are_kept(tmp_path: Path) -> None:
-    assert provenance.working_copy(tmp_path) == {"commit": None, "diff": None}
-    git(tmp_path, "init")
-    (tmp_path / "a.c").write_text("int a;\n")
-    git(tmp_path, "add", "a.c")
-    git(tmp_path, "commit", "-m", "one")
-    clean = provenance.working_copy(tmp_path)
-    assert clean["commit"] and clean["diff"] is None
-    (tmp_path / "a.c").write_text("int b;\n")
-    assert "+int b;" in str(provenance.working_copy(tmp_path)["diff"])

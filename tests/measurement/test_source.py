@@ -91,14 +91,14 @@ def test_a_circle_outside_is_refused(source: Path, outside: Path, tmp_path: Path
         local_source(source)
 
 
-def test_special_files_are_refused_by_name(source: Path) -> None:
+def test_special_files_are_refused(source: Path) -> None:
     os.mkfifo(source / "sub" / "pipe")
-    with pytest.raises(ConfigError, match="has a named pipe") as error:
+    with pytest.raises(ConfigError, match="special file") as error:
         local_source(source)
     assert str(source / "sub" / "pipe") in str(error.value)
     (source / "sub" / "pipe").unlink()
     (source / "null").symlink_to("/dev/null")
-    with pytest.raises(ConfigError, match="has a device"):
+    with pytest.raises(ConfigError, match="special file"):
         local_source(source)
     (source / "null").unlink()
     with socket.socket(socket.AF_UNIX) as server:
@@ -108,7 +108,7 @@ def test_special_files_are_refused_by_name(source: Path) -> None:
             server.bind("s")
         finally:
             os.chdir(here)
-    with pytest.raises(ConfigError, match="has a socket"):
+    with pytest.raises(ConfigError, match="special file"):
         local_source(source)
 
 

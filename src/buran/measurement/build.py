@@ -17,8 +17,8 @@ from buran.errors import BuildError, BuranError, FormatError
 from buran.files import digest, file_sha256, write_text
 from buran.measurement.machine.machine import BuildJob
 from buran.measurement.machine.process import Interrupted, interruptible
-from buran.measurement.machine.provenance import environment_of, record_node, tool_versions, working_copy
-from buran.measurement.source import copy_source
+from buran.measurement.machine.provenance import environment_of, record_node, tool_versions
+from buran.measurement.source import commit_and_changes, copy_source
 from buran.measurement.store import ledger, store
 from buran.measurement.target import Target
 from buran.measurement.toolchain.elf import Elf
@@ -183,15 +183,16 @@ def _begun(
     target: Target, layout: Layout, spec: BuildSpec, environment: Mapping[str, str], temporary: Path
 ) -> BuildRecord:
     """Return the record of a build that was interrupted; write what the sources have beyond their commit."""
-    campaign, backend, copy = target.campaign, target.backend, working_copy(target.source.folder)
-    if copy["diff"]:
-        (temporary / "source.diff").write_text(copy["diff"], encoding="utf-8")
+    campaign, backend = target.campaign, target.backend
+    commit, changes = commit_and_changes(target.source.folder)
+    if changes:
+        (temporary / "source.diff").write_text(changes, encoding="utf-8")
     return BuildRecord(
         status=Status.INTERRUPTED,
         reason="interrupted",
         spec=spec,
         command=campaign.build_command(dict(spec.values), backend.tools(spec.mode)),
-        source={"identity": target.source.identity, "revision": target.source.revision, "commit": copy["commit"]},
+        source={"identity": target.source.identity, "revision": target.source.revision, "commit": commit},
         backend=backend.identity,
         toolchain=dict(backend.description),
         flags=campaign.flags,

@@ -17,8 +17,7 @@ from buran.campaign.plan import SCHEMA, Mode
 from buran.campaign.records import RECORD, BuildRecord, Status, read_build
 from buran.files import write_json
 from buran.measurement.build import build, tree
-from buran.measurement.languages import is_source
-from buran.measurement.source import source_files
+from buran.measurement.source import is_source, source_files
 from buran.measurement.store import ledger
 from buran.measurement.target import Target
 from buran.measurement.toolchain.elf import Elf, is_elf

@@ -1,4 +1,8 @@
-"""The target's source: which files count, what identifies them, and a private copy to build in."""
+"""The folder of sources: its files, their identity and their copies, their languages, and what git says of it.
+
+A repository may name programs in its configuration: a file system monitor, hooks, filters, differs, pagers, what
+fetches objects that are missing. Who only looks at a folder has not agreed to any of them: here alone git is called.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +11,45 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
 from buran.errors import BuildError, ConfigError
 from buran.files import file_sha256
-from buran.measurement.git import revision_of
-from buran.measurement.languages import is_fortran
 
+C = (".c",)
+CXX = (".cc", ".cpp", ".cxx", ".c++", ".C")
+CXX_HEADERS = (".hh", ".hpp", ".hxx", ".ipp", ".tcc")
+HEADERS = (".h", ".inl", *CXX_HEADERS)  # of C and C++
+FIXED_FORM = (".f", ".for", ".ftn", ".f77")
+FREE_FORM = (".f90", ".f95", ".f03", ".f08", ".f18", ".fpp")
 # A stale object would be linked without instrumentation, so products of earlier builds never come along.
 PRODUCTS = ("*.o", "*.obj", "*.mod", "*.gch", "*.pch", "*.d", "*.gcda", "*.gcno", "*.pyc")
 SKIPPED_FOLDERS = (".git", ".svn", ".hg", "__pycache__", ".snakemake", "CMakeFiles")
-MOST_FILES = 1_000_000  # ten times the Linux kernel: beyond, a link leads somewhere it should not
-_SPECIAL = (
-    (stat.S_ISFIFO, "named pipe"),
-    (stat.S_ISSOCK, "socket"),
-    (stat.S_ISCHR, "device"),
-    (stat.S_ISBLK, "device"),
-)
+_LARGEST_DIFF = 1_000_000  # characters of uncommitted changes that a record keeps
+
+
+def suffix(path: Path) -> str:
+    """Return the end of a file's name as the lists here spell it: small letters, but for ``.C``, which is C++."""
+    return path.suffix if path.suffix in CXX else path.suffix.lower()
+
+
+def is_fortran(path: Path) -> bool:
+    """Tell whether a file is a source in Fortran."""
+    return suffix(path) in FIXED_FORM + FREE_FORM
+
+
+def is_c_like(path: Path) -> bool:
+    """Tell whether a file is a source or header in C or C++."""
+    return suffix(path) in C + CXX + HEADERS
+
+
+def is_source(path: Path) -> bool:
+    """Tell whether a compiler reads a file, be it as a part of another (``.inc``, of any language)."""
+    return is_fortran(path) or is_c_like(path) or suffix(path) == ".inc"
 
 
 def is_product(name: str) -> bool:
@@ -77,18 +100,9 @@ def source_files(folder: Path, skip: Iterable[Path] = ()) -> list[SourceFile]:
     Raises
     ------
     ConfigError
-        There is a file that cannot be copied, links go in a circle, or there are too many files.
+        There is a file that cannot be copied, or links go in a circle.
     """
-    files: list[SourceFile] = []
-    for file in _Walk(folder, skip).below(Path(), (Path(os.path.realpath(folder)),)):
-        files.append(file)
-        if len(files) > MOST_FILES:
-            raise ConfigError(
-                "the source folder has too many files",
-                where=folder,
-                why=f"there are more than {MOST_FILES:,}; the last one is {file.path}",
-                hint="name a smaller folder as program.source, or remove a link to a folder that is not needed",
-            )
+    files = _Walk(folder, skip).below(Path(), (Path(os.path.realpath(folder)),))
     return sorted(files, key=lambda file: file.path)
 
 
@@ -130,11 +144,10 @@ class _Walk:
         elif stat.S_ISREG(mode):
             yield SourceFile(path)
         else:
-            kind = next((word for test, word in _SPECIAL if test(mode)), "special file")
             raise ConfigError(
-                f"the source folder has a {kind}, which cannot be copied",
+                "the source folder has a special file, which cannot be copied",
                 where=location,
-                why="only files, folders and links belong to sources",
+                why=f"{stat.filemode(mode)}: only files, folders and links belong to sources",
                 hint="remove it, or move it to another folder",
             )
 
@@ -203,3 +216,80 @@ def copy_source(source: SourceTree, destination: Path, skip: Iterable[Path] = ()
             why="what would be built is not what this campaign is about",
             hint="let nothing write into it while a campaign builds (an editor's save is enough), then run it again",
         )
+
+
+_OF_A_REPOSITORY = (
+    *("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE"),
+    *("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_PREFIX", "GIT_EXTERNAL_DIFF", "GIT_CONFIG_PARAMETERS"),
+)
+"""Variables that send git to another repository than that of the folder, as inside a hook, or start programs."""
+
+_HARMLESS = (
+    *("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.pager=cat"),
+    *("-c", "protocol.ext.allow=never", "-c", "submodule.recurse=false", "--no-pager"),
+)
+_TIME_LIMIT_S = 60.0  # for a look at a working copy
+_DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--submodule=short", "--ignore-submodules=dirty")
+
+
+def call_git(*words: str) -> subprocess.CompletedProcess[str] | None:
+    """Call git with nothing of a repository's configuration that runs a program; None if there is no git."""
+    environment = {name: value for name, value in os.environ.items() if name not in _OF_A_REPOSITORY}
+    environment |= {"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C", "GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"}
+    try:
+        return subprocess.run(
+            ["git", *_HARMLESS, *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            env=environment,
+            timeout=_TIME_LIMIT_S,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+
+
+def _git_in(folder: Path) -> Callable[..., str | None]:
+    """Return what asks git about a working copy, with the filters of its configuration off; None for no answer."""
+    listed = call_git("-C", str(folder), "config", "--list", "--show-scope", "--name-only", "-z")
+    if listed is None or listed.returncode:
+        return lambda *words: None
+    scopes_and_names = listed.stdout.split("\0")
+    filters = {
+        name.rpartition(".")[0]
+        for scope, name in zip(scopes_and_names[::2], scopes_and_names[1::2], strict=False)
+        if scope in ("local", "worktree") and name.startswith("filter.")
+    }
+    keys = ("clean=", "smudge=", "process=", "required=false")
+    off = [word for name in sorted(filters) for key in keys for word in ("-c", f"{name}.{key}")]
+
+    def ask(*words: str) -> str | None:
+        done = call_git(*off, "-C", str(folder), *words)
+        return done.stdout if done is not None and done.returncode == 0 else None
+
+    return ask
+
+
+def revision_of(folder: Path) -> str | None:
+    """Return git's name for the state of a working copy, ``-dirty`` behind it if files differ; None without one."""
+    ask = _git_in(folder)
+    name = ask("describe", "--always")
+    if name is None:
+        return None
+    return name.strip() + ("" if ask(*_DIFF, "--quiet", "HEAD") is not None else "-dirty")
+
+
+def commit_and_changes(folder: Path) -> tuple[str | None, str | None]:
+    """Return the commit of a working copy, and what is not committed below the folder as a patch.
+
+    None stands for what git does not say, and for no changes.
+    """
+    ask = _git_in(folder)
+    commit = ask("rev-parse", "HEAD")
+    if commit is None:
+        return None, None
+    diff = ask(*_DIFF, "HEAD", "--", ".") or None
+    if diff and len(diff) > _LARGEST_DIFF:
+        diff = f"{diff[:_LARGEST_DIFF]}\n... cut off; the sources as built are kept in the store\n"
+    return commit.strip(), diff

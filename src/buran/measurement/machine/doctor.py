@@ -14,8 +14,8 @@ from buran.features import FEATURES
 from buran.measurement.backends.base import MeasurementSystem
 from buran.measurement.backends.registry import SYSTEMS
 from buran.measurement.finding import Finding, Health
-from buran.measurement.machine.counters import refused_counters
 from buran.measurement.machine.machine import disturbances
+from buran.measurement.machine.provenance import refused_counters
 from buran.measurement.schedulers.base import Scheduler
 from buran.measurement.schedulers.registry import SCHEDULERS
 from buran.measurement.toolchain.installed import NO_MPI_HINT, find_tool

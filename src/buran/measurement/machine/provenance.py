@@ -5,18 +5,19 @@ Of the environment only variables of an allow-list are kept: the whole would hol
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import socket
+import struct
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from buran.extensions import version_of
 from buran.files import digest, write_json
-from buran.measurement.git import commit_and_changes
 from buran.measurement.schedulers.registry import current_scheduler
 
 _ALLOWED = (
@@ -29,7 +30,6 @@ _ALLOWED_PREFIXES = (
     *("MALLOC_", "GLIBC_TUNABLES", "OMPI_CC", "OMPI_CXX", "OMPI_FC"),
 )
 _TOOLS = ("buran", "snakemake", "numpy", "scipy", "pycubexr")
-_LARGEST_DIFF = 1_000_000  # characters of uncommitted changes that a record keeps
 _VARYING = ("MHz", "scaling", "BogoMIPS")
 
 
@@ -73,34 +73,13 @@ def _stolen_s(text: str | None) -> float | None:
     return int(fields[8]) / os.sysconf("SC_CLK_TCK") if len(fields) > 8 and fields[8].isdecimal() else None
 
 
-def working_copy(folder: Path) -> dict[str, str | None]:
-    """Return the git revision of a source folder and its uncommitted changes; None where there are none or no git."""
-    commit, diff = commit_and_changes(folder)
-    if diff and len(diff) > _LARGEST_DIFF:
-        diff = f"{diff[:_LARGEST_DIFF]}\n... cut off; the sources as built are kept in the store\n"
-    return {"commit": commit, "diff": diff or None}
-
-
-def _run(*command: str) -> str | None:
-    try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=60,
-            env={**os.environ, "LC_ALL": "C"},
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout if done.returncode == 0 else None
-
-
 def _lscpu() -> dict[str, str] | None:
-    text = _run("lscpu")
-    if text is None:
+    environment = {**os.environ, "LC_ALL": "C"}
+    try:
+        done = subprocess.run(["lscpu"], capture_output=True, encoding="utf-8", env=environment, check=True, timeout=60)
+    except (OSError, subprocess.SubprocessError):
         return None
-    return {key: value for key, value in _pairs(text).items() if not any(word in key for word in _VARYING)}
+    return {key: value for key, value in _pairs(done.stdout).items() if not any(word in key for word in _VARYING)}
 
 
 def _pairs(text: str | None) -> dict[str, str]:
@@ -143,3 +122,36 @@ def read_system_file(path: str) -> str | None:
         return Path(path).read_text(encoding="utf-8").strip()
     except OSError:
         return None
+
+
+_SYSCALL = {"x86_64": 298, "aarch64": 241, "riscv64": 241, "ppc64le": 319, "s390x": 331}  # perf_event_open
+# Type and number by perf's name, as in linux/perf_event.h.
+_EVENTS = {
+    "cpu-cycles": (0, 0), "instructions": (0, 1), "cache-misses": (0, 3), "branch-misses": (0, 5),
+    "task-clock": (1, 1), "page-faults": (1, 2), "context-switches": (1, 3),
+}  # fmt: skip
+_ATTRIBUTES = 112  # bytes of the structure
+_USER_ONLY = 1 << 5 | 1 << 6  # neither the kernel nor a hypervisor
+
+
+def refused_counters(names: Iterable[str]) -> dict[str, str]:
+    """Open counters in one group, as measurement systems do; return why some cannot be, by perf's name."""
+    number, refused, opened = _SYSCALL.get(platform.machine()), dict[str, str](), list[int]()
+    for name in names:
+        if number is None:
+            refused[name] = f"how to open it is not known on {platform.machine()}"
+            continue
+        kind, event = _EVENTS[name]
+        attributes = ctypes.create_string_buffer(_ATTRIBUTES)
+        struct.pack_into("=IIQ", attributes, 0, kind, _ATTRIBUTES, event)
+        struct.pack_into("=Q", attributes, 40, _USER_ONLY)
+        group = opened[0] if opened else -1
+        handle = ctypes.CDLL(None, use_errno=True).syscall(number, attributes, 0, -1, group, 0)
+        if handle < 0:
+            paranoid = read_system_file("/proc/sys/kernel/perf_event_paranoid")
+            refused[name] = f"{os.strerror(ctypes.get_errno())} (perf_event_paranoid {paranoid})"
+        else:
+            opened.append(handle)
+    for handle in opened:
+        os.close(handle)
+    return refused

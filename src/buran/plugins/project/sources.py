@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 
-from buran.measurement.languages import CXX, CXX_HEADERS, FIXED_FORM, FREE_FORM, C, suffix
+from buran.measurement.source import CXX, CXX_HEADERS, FIXED_FORM, FREE_FORM, C, suffix
 
 MOST_FILES = 2000
 MOST_BYTES = 200_000

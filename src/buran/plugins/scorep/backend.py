@@ -23,7 +23,7 @@ from buran.errors import BuildError, FormatError, MetricError, RunError, ToolErr
 from buran.measurement.backends.base import Backend, MeasurementSystem
 from buran.measurement.backends.embedded import EMBEDDED, EmbeddedBackend, open_embedded
 from buran.measurement.finding import Finding, Health
-from buran.measurement.machine.counters import refused_counters
+from buran.measurement.machine.provenance import refused_counters
 from buran.measurement.merge_dumps import placement_of
 from buran.measurement.toolchain.elf import Elf, is_elf
 from buran.measurement.toolchain.hook_cost import VisitCost, visit_cost
