@@ -129,7 +129,6 @@ def test_no_scheduler_is_known_by_name_outside_of_its_file() -> None:
     here, of_energy = "measurement/schedulers", {"plugins/energy/meter.py", "plugins/energy/slurm_steps.py"}
     assert known - of_energy == {
         f"{here}/slurm.py",
-        f"{here}/slurm_partition.py",
         f"{here}/slurm_words.py",
         f"{here}/registry.py",
         "measurement/native/process.c",

@@ -16,7 +16,7 @@ from buran import extensions
 from buran.cli import main
 from buran.errors import Exit, PluginError, UsageError
 from buran.extensions import ExtensionPoint
-from buran.measurement.backends.registry import SYSTEMS
+from buran.measurement.backends.base import SYSTEMS
 from buran.measurement.finding import Health
 from buran.measurement.machine import doctor
 from buran.measurement.schedulers.registry import SCHEDULERS

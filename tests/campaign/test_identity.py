@@ -19,7 +19,7 @@ from buran.campaign.layout import Layout
 from buran.campaign.load import load_campaign
 from buran.campaign.point import Point
 from buran.campaign.shape import CampaignFile
-from buran.measurement.backends.registry import SYSTEMS
+from buran.measurement.backends.base import SYSTEMS
 from buran.measurement.target import open_target
 
 FULL: dict[str, Any] = {

@@ -17,7 +17,7 @@ from buran.errors import Exit, ToolError
 from buran.files import not_synced, read_json
 from buran.measurement.backends.command import OtherTools
 from buran.measurement.build import build
-from buran.measurement.recorded import RecordedBackend
+from buran.measurement.earlier_runs import RecordedBackend
 from buran.workflow.history import FinishedRun, History
 from buran.workflow.refine import start_build
 from buran.workflow.report import write_results

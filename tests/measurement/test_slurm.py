@@ -13,18 +13,10 @@ from hypothesis import strategies as st
 
 from buran.campaign.launcher import Placement
 from buran.errors import ConfigError, ToolError
-from buran.measurement.schedulers import job_states, node_lists, slurm, slurm_words
-from buran.measurement.schedulers.base import (
-    Allocation,
-    Job,
-    JobRequest,
-    JobState,
-    Partition,
-    mismatch,
-    misplaced,
-)
+from buran.measurement.schedulers import jobs, slurm, slurm_words
+from buran.measurement.schedulers.base import Allocation, Partition, mismatch, misplaced
+from buran.measurement.schedulers.jobs import Job, JobRequest, JobState, NotSubmitted, Refusal, Submission
 from buran.measurement.schedulers.slurm import SLURM
-from buran.measurement.schedulers.submission import NotSubmitted, Refusal, Submission
 from buran.workflow.engine.watchdog import StuckJobs
 
 LINE = (
@@ -57,13 +49,13 @@ def test_an_allocation_is_read() -> None:
     ],
 )
 def test_node_lists_are_written_out(text: str, nodes: tuple[str, ...]) -> None:
-    assert node_lists.expand_nodes(text) == nodes
+    assert jobs.expand_nodes(text) == nodes
 
 
 @given(st.lists(st.integers(0, 9999), min_size=1, unique=True))
 @settings(max_examples=50)
 def test_any_list_of_numbers_is_written_out(numbers: list[int]) -> None:
-    assert node_lists.expand_nodes(f"n[{','.join(map(str, numbers))}]") == tuple(f"n{number}" for number in numbers)
+    assert jobs.expand_nodes(f"n[{','.join(map(str, numbers))}]") == tuple(f"n{number}" for number in numbers)
 
 
 @pytest.mark.parametrize(
@@ -294,7 +286,7 @@ def test_jobs_that_will_never_start_are_told_once() -> None:
     ],
 )
 def test_states_are_one_word_in_whatever_form_they_come(text: str, state: str) -> None:
-    assert job_states.state_in_full(text) == state
+    assert jobs.state_in_full(text) == state
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from buran.campaign.records import RECORD, RunKey, Status, read_record, read_run
 from buran.errors import RunError, StorageError
 from buran.files import check_room, storage_error
-from buran.measurement.schedulers.base import JobState
+from buran.measurement.schedulers.jobs import JobState
 from buran.measurement.schedulers.slurm import SLURM
 from buran.measurement.store import claims, store
 

@@ -12,7 +12,7 @@ import pytest
 from buran.cli import main
 from buran.errors import Exit, ToolError
 from buran.files import not_synced
-from buran.measurement.backends.registry import SYSTEMS
+from buran.measurement.backends.base import SYSTEMS
 from buran.workflow.history import History
 from buran.workflow.report import link_latest, write_results
 from buran.workflow.session import open_session

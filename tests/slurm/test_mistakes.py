@@ -9,7 +9,7 @@ import pytest
 from cluster import Cluster, SlurmBench, wait_until
 
 from buran.measurement.schedulers import slurm
-from buran.measurement.schedulers.base import JobState
+from buran.measurement.schedulers.jobs import JobState
 from buran.measurement.schedulers.slurm import SLURM
 
 pytestmark = [pytest.mark.slow, pytest.mark.mpi]

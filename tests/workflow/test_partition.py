@@ -11,8 +11,7 @@ import pytest
 from buran.campaign.records import Status, read_run
 from buran.errors import ConfigError, ToolError
 from buran.measurement.build import build
-from buran.measurement.bundle import measure_bundle
-from buran.measurement.charge import Meter
+from buran.measurement.bundle import Meter, measure_bundle
 from buran.measurement.schedulers.base import Allocation, Partition, Scheduler, answer_of
 from buran.workflow.engine.jobs import job_request
 from buran.workflow.engine.partition import check_now, measured_in

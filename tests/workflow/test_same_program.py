@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from buran.measurement.same_program import same_program
+from buran.measurement.earlier_runs import same_program
 from buran.workflow.session import Session, open_session
 from workbench import Workbench
 

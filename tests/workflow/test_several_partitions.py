@@ -11,7 +11,7 @@ import pytest
 from buran.campaign.mistakes import CampaignError, spelled
 from buran.errors import RunError
 from buran.files import write_json
-from buran.measurement.charge import meter_of
+from buran.measurement.bundle import meter_of
 from buran.measurement.schedulers import slurm
 from buran.measurement.schedulers.base import Allocation, Partition, Scheduler, spread
 from buran.workflow.engine.batches import division_of, together

@@ -12,7 +12,7 @@ from buran.campaign.plan import Bundle, Plan
 from buran.campaign.records import RunRecord, Status
 from buran.files import write_json
 from buran.measurement.bundle import slots_of
-from buran.measurement.schedulers.submission import JobEvents
+from buran.measurement.schedulers.jobs import JobEvents
 from buran.measurement.store import claims, store
 from buran.workflow.engine.batches import division_of
 from buran.workflow.findings import Findings

@@ -10,15 +10,17 @@ from pathlib import Path
 import pytest
 
 from buran.campaign.layout import Layout
-from buran.measurement.schedulers.base import Job, JobRequest, Scheduler
-from buran.measurement.schedulers.job_states import report_of
-from buran.measurement.schedulers.submission import (
+from buran.measurement.schedulers.base import Scheduler
+from buran.measurement.schedulers.jobs import (
+    Job,
     JobEvents,
     JobReport,
+    JobRequest,
     NotSubmitted,
     Refusal,
     Submission,
     purpose_of,
+    report_of,
 )
 from buran.workflow.engine.submitter import Submitter, Task, cancel_all
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from buran.measurement.schedulers.base import Job
+from buran.measurement.schedulers.jobs import Job, JobEvents
 from buran.measurement.schedulers.slurm import SLURM
-from buran.measurement.schedulers.submission import JobEvents
 from buran.workflow.engine.watchdog import StuckJobs, Watchdog, wait_for_jobs
 
 

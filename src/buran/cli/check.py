@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
         The measurement system is missing here, after the summary.
     """
     from buran.campaign.mistakes import CampaignError
-    from buran.measurement.backends.registry import SYSTEMS
+    from buran.measurement.backends.base import SYSTEMS
 
     try:
         campaign, scheduler, job = _checked(arguments)
@@ -74,9 +74,8 @@ def _checked(arguments: argparse.Namespace) -> tuple[Campaign, Scheduler, str]:
     """Return the campaign as it would be measured, what schedules it, and what the job around us has room for."""
     from buran.campaign.load import load_campaign
     from buran.files import try_folder
-    from buran.measurement.backends.registry import check_system
-    from buran.measurement.schedulers.base import spread
-    from buran.measurement.schedulers.none import NONE
+    from buran.measurement.backends.base import check_system
+    from buran.measurement.schedulers.base import NONE, spread
     from buran.workflow.correct import check_base_models
     from buran.workflow.engine.controller import find_profile
     from buran.workflow.engine.partition import check_now, local_room
@@ -99,7 +98,7 @@ def _checked(arguments: argparse.Namespace) -> tuple[Campaign, Scheduler, str]:
 def _notes_ahead(campaign: Campaign, scheduler: Scheduler, job: str, obstacle: ToolError | None) -> Iterator[str]:
     """Yield what is known before anything runs."""
     from buran.features import FEATURES
-    from buran.measurement.schedulers.none import NONE
+    from buran.measurement.schedulers.base import NONE
     from buran.workflow.crowded import sharing_ahead, simulated
 
     yield from filter(None, [job])

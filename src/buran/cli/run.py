@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Drive the campaign; return the exit code."""
-    from buran.measurement.backends.registry import check_system
+    from buran.measurement.backends.base import check_system
     from buran.workflow.session import open_session
 
     if sys.platform != "linux":
@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _adopt(session: Session) -> None:
     """Take over the runs of the program that was measured last."""
-    from buran.measurement.same_program import measured_targets, take_over
+    from buran.measurement.earlier_runs import measured_targets, take_over
     from buran.workflow.views.changes import differences
 
     target, layout = session.target, session.layout
@@ -130,7 +130,7 @@ def drive(
     """Run the workflow for a campaign, show progress, say how it ended."""
     from buran.cli.check import redirected_into_source
     from buran.measurement.machine.process import Interrupted
-    from buran.measurement.schedulers.none import NONE
+    from buran.measurement.schedulers.base import NONE
     from buran.workflow.engine import controller
     from buran.workflow.history import History
     from buran.workflow.plan import first_plan
@@ -181,7 +181,7 @@ def drive(
 def _placed(session: Session, where: EngineProfile) -> Session:
     """Return the session with its runs spread over the nodes that are there."""
     from buran.measurement.machine.process import interruptible
-    from buran.measurement.schedulers.none import NONE
+    from buran.measurement.schedulers.base import NONE
     from buran.workflow.engine.partition import measured_in, measured_locally
 
     if where.scheduler is not NONE:
@@ -194,7 +194,7 @@ def _placed(session: Session, where: EngineProfile) -> Session:
 
 def _with_todays_program(session: Session) -> Session:
     """Look whether changed sources make the program that was measured; return the campaign with what is in use."""
-    from buran.measurement.same_program import same_program
+    from buran.measurement.earlier_runs import same_program
     from buran.workflow.session import Session
 
     target = same_program(session.target, session.layout, _say)
@@ -204,7 +204,7 @@ def _with_todays_program(session: Session) -> Session:
 def _preview(session: Session, where: EngineProfile) -> None:
     """Show the next plan, its cost and, where measurements are jobs of ours, the submission of the largest point's."""
     from buran.cli.plan import show_estimate
-    from buran.measurement.schedulers.submission import Submission
+    from buran.measurement.schedulers.jobs import Submission
     from buran.workflow.engine.batches import jobs_of, together
     from buran.workflow.engine.jobs import launch_lines
     from buran.workflow.history import History
@@ -269,7 +269,7 @@ class _Drivers:
     def in_jobs(self, scheduler: Scheduler, retry_failed: bool, cancel: bool) -> End:
         """Run the engine until nothing is left that starting it again could mend."""
         from buran.measurement.machine.process import Interrupted, interruptible
-        from buran.measurement.schedulers.submission import JobEvents
+        from buran.measurement.schedulers.jobs import JobEvents
         from buran.workflow.engine import controller, watchdog
 
         restarts, events, folder = 0, JobEvents.of_engine(self.log), self.session.layout.root

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from buran.campaign.launcher import session_variable, usable_cores
 from buran.campaign.layout import Layout
@@ -22,18 +22,20 @@ from buran.features import FEATURES, Start, Watch
 from buran.files import write_text
 from buran.measurement.backends.base import Backend
 from buran.measurement.build import run_filter, tree
-from buran.measurement.charge import Meter
 from buran.measurement.dump import LOST_VISITS
 from buran.measurement.machine.machine import RunJob
 from buran.measurement.machine.process import OUTPUT_LIMIT, Interrupted, Outcome
 from buran.measurement.machine.provenance import environment_of, record_node, tool_versions
 from buran.measurement.run_folder import bring_inputs, changed_input, keep_output, with_room
-from buran.measurement.schedulers.base import Allocation, Outages, Scheduler, mismatch, misplaced
+from buran.measurement.schedulers.base import Allocation, mismatch, misplaced
 from buran.measurement.schedulers.registry import first_failure
 from buran.measurement.store import claims, ledger, store
 from buran.measurement.target import Target
 from buran.profiles.cubex_write import write_cubex
 from buran.profiles.ranks import computation_of
+
+if TYPE_CHECKING:
+    from buran.measurement.bundle import Surroundings
 
 PROFILE = "profile.cubex"
 BUILD_FAILED = "its build failed"
@@ -43,31 +45,6 @@ _WORK = "work"
 _UNFIT = "unfit"  # in the folder of a build: an attempt that stands for all of its runs
 _TRIES = 4  # at a run from which the scheduler went away, before the job ends
 _LARGEST_SKEW_S = 5.0  # of a node's clock, before the record says so
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """In what the runs of a bundle are made.
-
-    Attributes
-    ----------
-    scheduler
-        In whose job this is.
-    allocation
-        What the job was given; None outside of jobs.
-    outages
-        Outages of the scheduler, since the last attempt; None outside of jobs.
-    exact
-        Whether the job was submitted for this bundle, and must have what that needs, not more.
-    meter
-        Meter of the job, if all that it holds is charged.
-    """
-
-    scheduler: Scheduler
-    allocation: Allocation | None
-    outages: Outages | None
-    exact: bool
-    meter: Meter | None
 
 
 @dataclass(frozen=True)

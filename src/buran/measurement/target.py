@@ -13,8 +13,7 @@ from buran.campaign.layout import Layout
 from buran.campaign.plan import SCHEMA, BuildSpec, Mode
 from buran.campaign.point import Point, Value
 from buran.files import digest, read_document
-from buran.measurement.backends.base import Backend
-from buran.measurement.backends.registry import SYSTEMS
+from buran.measurement.backends.base import SYSTEMS, Backend
 from buran.measurement.source import SourceTree, local_source
 
 

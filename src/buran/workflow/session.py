@@ -17,8 +17,8 @@ from buran.crash import shown_error
 from buran.errors import Exit, ToolError, UsageError
 from buran.features import FEATURES, Forerunner
 from buran.files import make_folder
+from buran.measurement.earlier_runs import RecordedBackend, recorded_target
 from buran.measurement.machine.process import Interrupted
-from buran.measurement.recorded import RecordedBackend, recorded_target
 from buran.measurement.schedulers.base import Partition, spread
 from buran.measurement.target import Target, open_target
 

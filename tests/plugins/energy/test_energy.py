@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buran.measurement.schedulers.none import NONE
+from buran.measurement.schedulers.base import NONE
 from buran.measurement.schedulers.slurm import SLURM
 from buran.plugins.energy.consumption import NoMeter
 from buran.plugins.energy.meter import FirstOf, why_no_energy

@@ -15,7 +15,7 @@ from profiles_of_tools import hpctoolkit, tau
 from buran.campaign.load import load_campaign
 from buran.errors import ConfigError
 from buran.files import not_synced
-from buran.measurement.schedulers.none import NONE
+from buran.measurement.schedulers.base import NONE
 from buran.plugins.formats.measure import FEATURE
 from buran.workflow.history import History
 from buran.workflow.session import Session, open_session

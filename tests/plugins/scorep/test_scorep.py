@@ -13,8 +13,8 @@ from native_programs import toolchain
 
 from buran.campaign.plan import Mode
 from buran.errors import BuildError, RunError, ToolError, UsageError
+from buran.measurement.backends.base import SYSTEMS
 from buran.measurement.backends.embedded import EmbeddedBackend
-from buran.measurement.backends.registry import SYSTEMS
 from buran.measurement.toolchain.elf import Elf
 from buran.plugins.scorep.backend import ScorePBackend, read_scorep_profile
 from buran.plugins.scorep.hooks import HookedFunction, hooked_functions, notes_on_hooks

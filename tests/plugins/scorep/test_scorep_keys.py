@@ -10,7 +10,7 @@ from test_identity import folder, identities, loaded
 
 from buran.campaign.config import Campaign
 from buran.campaign.identity import Decides, decides
-from buran.measurement.backends.registry import SYSTEMS
+from buran.measurement.backends.base import SYSTEMS
 from buran.plugins.scorep.keys import ScorePKeys, keys_of
 
 __all__ = ["folder"]

@@ -173,7 +173,7 @@ def test_variables_that_are_overwritten(
 
 @pytest.mark.mpi
 def test_all_variables_that_are_overwritten_are_known(installed: Path, tmp_path: Path) -> None:
-    from buran.measurement.backends.registry import SYSTEMS
+    from buran.measurement.backends.base import SYSTEMS
 
     backend = SYSTEMS.load("scorep").open(load_campaign(Path(write(tmp_path))), tmp_path)
     set_by_us = {**backend.run_environment(Mode.TIME, tmp_path), **backend.build_environment(Mode.TIME, None)}

@@ -11,7 +11,7 @@ import pytest
 
 from buran.campaign.plan import Mode
 from buran.instrumentation.filter_file import format_filter, only
-from buran.measurement.backends.registry import SYSTEMS
+from buran.measurement.backends.base import SYSTEMS
 from buran.measurement.toolchain.elf import Elf
 from buran.plugins.scorep.hooks import hooked_functions
 from buran.profiles.call_paths import read_profile

@@ -1,4 +1,4 @@
-"""What the rest of the package needs of a measurement system, whichever it is."""
+"""What the rest of the package needs of a measurement system, whichever it is, and which ones there are."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from buran.campaign.backends import BACKENDS
 from buran.campaign.config import Campaign
-from buran.campaign.mistakes import Mistake
+from buran.campaign.document import read_campaign_file
+from buran.campaign.mistakes import CampaignError, Mistake
 from buran.campaign.plan import Mode
 from buran.campaign.point import Point
 from buran.errors import RunError, ToolError
+from buran.extensions import ExtensionPoint
 from buran.measurement.finding import Finding
 from buran.measurement.machine.machine import Machine, RunJob, ThisMachine
 from buran.measurement.source import SourceTree
@@ -150,3 +153,22 @@ class MeasurementSystem(Protocol):
     def obstacle(self, campaign: Campaign) -> ToolError | None:
         """Return why no run can begin on this machine, as far as it is known without building anything."""
         return None
+
+
+SYSTEMS: ExtensionPoint[MeasurementSystem] = ExtensionPoint(
+    BACKENDS.noun, BACKENDS.group, MeasurementSystem, BACKENDS.builtin, BACKENDS.elsewhere
+)
+
+
+def check_system(campaign: Campaign) -> None:
+    """Ask the measurement system whether it takes what the campaign file says.
+
+    Raises
+    ------
+    CampaignError
+        With all that it does not.
+    """
+    mistakes = tuple(SYSTEMS.load(campaign.config.backend).mistakes(campaign))
+    if mistakes:
+        document = read_campaign_file(campaign.path)
+        raise CampaignError([document.located(mistake) for mistake in mistakes])

@@ -11,8 +11,7 @@ from pathlib import Path
 from buran.errors import PluginError, ToolError
 from buran.extensions import ExtensionPoint, version_of
 from buran.features import FEATURES
-from buran.measurement.backends.base import MeasurementSystem
-from buran.measurement.backends.registry import SYSTEMS
+from buran.measurement.backends.base import SYSTEMS, MeasurementSystem
 from buran.measurement.finding import Finding, Health
 from buran.measurement.machine.machine import disturbances
 from buran.measurement.machine.provenance import refused_counters

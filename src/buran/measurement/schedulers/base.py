@@ -7,7 +7,6 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
@@ -18,7 +17,7 @@ from buran.campaign.sections import PartitionKeys
 from buran.errors import ToolError
 from buran.files import Stored
 from buran.measurement.finding import Finding
-from buran.measurement.schedulers.submission import JobReport, NotSubmitted, Refusal, Submission
+from buran.measurement.schedulers.jobs import Job, JobReport, JobRequest, JobState, NotSubmitted, Refusal, Submission
 
 _EARLY_S = 5.0  # schedulers look at their jobs every few seconds
 
@@ -46,72 +45,6 @@ def answer_of(command: Sequence[str], ask: Ask, title: str, hint: str) -> str:
         why = f"{command[0]} takes too long" if done is None else done.stderr.strip()
         raise ToolError(f"{title} does not answer", why=why, hint=hint)
     return done.stdout
-
-
-class JobState(Enum):
-    """What can be known of a job."""
-
-    LIVE = "live"  # queued or running, not restarted since
-    ENDED = "ended"  # all its processes are gone
-    LOST = "lost"  # ended without its node's word for it, or started again: processes may live on
-    UNKNOWN = "unknown"  # the scheduler does not answer
-
-
-@dataclass(frozen=True)
-class Job:
-    """A job in the queue.
-
-    Attributes
-    ----------
-    state
-        In the scheduler's words.
-    purpose
-        What it was submitted for, with the bundle or the batch of bundles at the end.
-    reason
-        Why it waits, in the scheduler's words; the nodes it runs on otherwise.
-    waits
-        Whether it has not started.
-    """
-
-    id: str
-    state: str
-    purpose: str
-    reason: str
-    waits: bool
-
-
-@dataclass(frozen=True)
-class JobRequest:
-    """What a job asks for.
-
-    Attributes
-    ----------
-    ranks_per_node
-        On the fullest node.
-    tasks_per_node
-        As the campaign file says it, for all nodes alike; None if it leaves that open.
-    memory_mb
-        On each node; None for what the partition gives.
-    exclusive
-        Whether nobody else may be on its nodes.
-    extra
-        Further options of the submit command, as the user wrote them.
-    """
-
-    nodes: int
-    tasks: int
-    cpus_per_task: int
-    ranks_per_node: int
-    minutes: int
-    tasks_per_node: int | None
-    memory_mb: int | None
-    partition: str | None
-    account: str | None
-    constraint: str | None
-    qos: str | None
-    exclusive: bool
-    reservation: str | None
-    extra: str | None
 
 
 @dataclass(frozen=True)
@@ -413,3 +346,13 @@ def misplaced(hosts: Iterable[str], placement: Placement) -> str | None:
     if len(names) == placement.nodes:
         return None
     return f"the ranks ran on {len(names)} nodes instead of {placement.nodes}: {', '.join(names)}"
+
+
+class NoScheduler(Scheduler):
+    """Has no jobs."""
+
+    name = "none"
+    title = "no scheduler"
+
+
+NONE = NoScheduler()

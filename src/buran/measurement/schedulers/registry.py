@@ -6,15 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from buran.extensions import ExtensionPoint
-from buran.measurement.schedulers.base import Scheduler
-from buran.measurement.schedulers.none import NONE
+from buran.measurement.schedulers.base import NONE, Scheduler
 
 SCHEDULERS: ExtensionPoint[Scheduler] = ExtensionPoint(
     "scheduler",
     "buran.schedulers",
     Scheduler,
     {
-        "none": "buran.measurement.schedulers.none:NONE",
+        "none": "buran.measurement.schedulers.base:NONE",
         "slurm": "buran.measurement.schedulers.slurm:SLURM",
     },
 )

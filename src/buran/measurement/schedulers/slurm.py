@@ -15,20 +15,30 @@ from pathlib import Path
 
 from buran.errors import RunError, ToolError
 from buran.measurement.finding import Finding, Health
-from buran.measurement.schedulers.base import (
-    Allocation,
+from buran.measurement.schedulers.base import Allocation, Partition, Scheduler, answer_of
+from buran.measurement.schedulers.jobs import (
     Job,
+    JobReport,
     JobRequest,
     JobState,
-    Partition,
-    Scheduler,
-    answer_of,
+    NotSubmitted,
+    Refusal,
+    Submission,
+    expand_nodes,
+    meaning_of,
+    purpose_of,
+    report_of,
+    state_in_full,
 )
-from buran.measurement.schedulers.job_states import meaning_of, report_of, state_in_full
-from buran.measurement.schedulers.node_lists import expand_nodes
-from buran.measurement.schedulers.slurm_partition import NODES_FORMAT, partition_of, usual_or_named
-from buran.measurement.schedulers.slurm_words import next_step, refusal_of, seconds, step_to_start
-from buran.measurement.schedulers.submission import JobReport, NotSubmitted, Refusal, Submission, purpose_of
+from buran.measurement.schedulers.slurm_words import (
+    NODES_FORMAT,
+    next_step,
+    partition_of,
+    refusal_of,
+    seconds,
+    step_to_start,
+    usual_or_named,
+)
 
 CONFIG = ("scontrol", "show", "config")
 _TIMEOUT_S = 30.0  # of one of Slurm's commands

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from buran.campaign.records import with_scheduler
 from buran.errors import RunError, StorageError
-from buran.measurement.schedulers.base import JobState
+from buran.measurement.schedulers.jobs import JobState
 from buran.measurement.schedulers.registry import SCHEDULERS, current_scheduler
 
 HEARTBEAT_TIMEOUT_S = 120.0  # without a beat, the holder of a claim counts as dead

@@ -9,9 +9,8 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from buran.errors import ConfigError
-from buran.measurement.schedulers.base import Allocation, Job, JobRequest, Partition
-from buran.measurement.schedulers.node_lists import expand_nodes
-from buran.measurement.schedulers.submission import Submission
+from buran.measurement.schedulers.base import Allocation, Partition
+from buran.measurement.schedulers.jobs import Job, JobRequest, Submission, expand_nodes
 from buran.plugins.schedulers.tabled import JobRow, TabledScheduler, allocation_with
 
 _FIELDS = (

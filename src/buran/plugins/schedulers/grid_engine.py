@@ -16,8 +16,8 @@ from xml.etree.ElementTree import Element
 
 from buran.errors import ConfigError, ToolError
 from buran.files import digest
-from buran.measurement.schedulers.base import Allocation, Job, JobRequest, Partition
-from buran.measurement.schedulers.submission import JobReport, NotSubmitted, Refusal, Submission
+from buran.measurement.schedulers.base import Allocation, Partition
+from buran.measurement.schedulers.jobs import Job, JobReport, JobRequest, NotSubmitted, Refusal, Submission
 from buran.plugins.schedulers.tabled import JobRow, TabledScheduler, allocation_with, megabytes_of
 
 _FOLDER_LETTERS = 8  # of the digest of a campaign's folder, in the names of its jobs: tables have no folders

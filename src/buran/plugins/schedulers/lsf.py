@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from buran.errors import ConfigError, ToolError
-from buran.measurement.schedulers.base import Allocation, Job, JobRequest, Partition
-from buran.measurement.schedulers.submission import Submission
+from buran.measurement.schedulers.base import Allocation, Partition
+from buran.measurement.schedulers.jobs import Job, JobRequest, Submission
 from buran.plugins.schedulers.tabled import JobRow, TabledScheduler, allocation_with, megabytes_of, seconds_of
 
 _FIELDS = (

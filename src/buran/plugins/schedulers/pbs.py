@@ -17,8 +17,8 @@ from typing import Any
 
 from buran.errors import ConfigError, ToolError
 from buran.files import JsonObject
-from buran.measurement.schedulers.base import Allocation, Job, JobRequest, Partition
-from buran.measurement.schedulers.submission import JobReport, NotSubmitted, Refusal, Submission
+from buran.measurement.schedulers.base import Allocation, Partition
+from buran.measurement.schedulers.jobs import Job, JobReport, JobRequest, NotSubmitted, Refusal, Submission
 from buran.plugins.schedulers.tabled import JobRow, TabledScheduler, allocation_with, megabytes_of, seconds_of
 
 _STATES = {

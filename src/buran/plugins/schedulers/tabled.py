@@ -1,6 +1,6 @@
 """Schedulers that show their jobs in tables: what is the same for all of them.
 
-States of jobs have the names of `job_states`, whichever the scheduler.
+States of jobs have the names of `buran.measurement.schedulers.jobs`, whichever the scheduler.
 """
 
 from __future__ import annotations
@@ -18,9 +18,19 @@ from pathlib import Path
 
 from buran.errors import RunError, ToolError
 from buran.measurement.finding import Finding, Health
-from buran.measurement.schedulers.base import Allocation, Job, JobRequest, JobState, Scheduler, answer_of
-from buran.measurement.schedulers.job_states import meaning_of, report_of
-from buran.measurement.schedulers.submission import JobReport, NotSubmitted, Refusal, Submission, purpose_of
+from buran.measurement.schedulers.base import Allocation, Scheduler, answer_of
+from buran.measurement.schedulers.jobs import (
+    Job,
+    JobReport,
+    JobRequest,
+    JobState,
+    NotSubmitted,
+    Refusal,
+    Submission,
+    meaning_of,
+    purpose_of,
+    report_of,
+)
 
 _TIMEOUT_S = 60.0  # of one command
 _PATIENCE_S = 900.0  # with a scheduler that does not answer
@@ -42,7 +52,7 @@ class JobRow:
     Attributes
     ----------
     state
-        By its name in `job_states`.
+        By its name in `buran.measurement.schedulers.jobs`.
     purpose
         Purpose of the job, or of the array that it is a task of.
     task

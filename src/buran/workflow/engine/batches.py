@@ -15,7 +15,7 @@ from typing import Literal
 from buran.campaign.plan import SCHEMA, Bundle, Plan
 from buran.campaign.resources import JOB_S
 from buran.files import Stored, not_synced, write_json
-from buran.measurement.schedulers.base import JobRequest
+from buran.measurement.schedulers.jobs import JobRequest
 from buran.workflow.engine.jobs import STARTUP_S, job_limit_s, job_request, minutes_of
 from buran.workflow.session import Session
 from buran.workflow.specs import Jobs, name_of

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from buran.campaign.layout import Layout
+from buran.measurement.schedulers.jobs import submission_in
 from buran.measurement.schedulers.registry import current_scheduler
-from buran.measurement.schedulers.submission import submission_in
 from buran.workflow.measure import measure_jobs
 from buran.workflow.session import logged
 

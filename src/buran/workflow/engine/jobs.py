@@ -11,7 +11,7 @@ from buran.campaign.plan import Bundle
 from buran.campaign.point import Point
 from buran.campaign.sections import ResourcesKeys
 from buran.measurement.build import tree
-from buran.measurement.schedulers.base import JobRequest
+from buran.measurement.schedulers.jobs import JobRequest
 from buran.workflow.session import Session
 
 STARTUP_S = 120.0  # of a job: Python, file systems, reading profiles

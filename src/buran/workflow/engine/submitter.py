@@ -17,10 +17,12 @@ from pathlib import Path
 from buran.campaign.layout import Layout
 from buran.errors import ToolError
 from buran.files import digest, write_json
-from buran.measurement.schedulers.base import Job, JobRequest, Scheduler
-from buran.measurement.schedulers.submission import (
+from buran.measurement.schedulers.base import Scheduler
+from buran.measurement.schedulers.jobs import (
+    Job,
     JobEvents,
     JobReport,
+    JobRequest,
     NotSubmitted,
     Refusal,
     Submission,

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from buran.measurement.schedulers.base import Job, Scheduler
-from buran.measurement.schedulers.submission import JobEvents
+from buran.measurement.schedulers.base import Scheduler
+from buran.measurement.schedulers.jobs import Job, JobEvents
 from buran.wording import counted
 
 MOST_RESTARTS = 5  # of the engine, before somebody has to look

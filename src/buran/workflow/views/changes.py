@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from buran.campaign.records import BuildRecord, Status
-from buran.measurement.same_program import measured_targets
+from buran.measurement.earlier_runs import measured_targets
 from buran.measurement.store import ledger
 from buran.measurement.store.ledger import Entry
 from buran.measurement.target import Target

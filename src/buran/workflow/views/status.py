@@ -17,10 +17,9 @@ from buran.campaign.records import RunKey, Status, read_record
 from buran.measurement.attempt import BUILD_FAILED, SPARED
 from buran.measurement.build import LOG
 from buran.measurement.bundle import slots_of
-from buran.measurement.schedulers.base import Scheduler
-from buran.measurement.schedulers.none import NONE
+from buran.measurement.schedulers.base import NONE, Scheduler
+from buran.measurement.schedulers.jobs import JobEvents
 from buran.measurement.schedulers.registry import scheduler_of_campaign
-from buran.measurement.schedulers.submission import JobEvents
 from buran.measurement.store import claims, ledger, store
 from buran.reporting.account import account_of
 from buran.reporting.content import AccountItem, Failure

@@ -1,9 +1,10 @@
-"""Submitting jobs: what is handed to a scheduler, how it may refuse, and what it says of them later."""
+"""Jobs: what is handed to a scheduler, how it may refuse, what it says of them later, and how that is written."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import re
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
@@ -11,6 +12,72 @@ from pathlib import Path
 from buran.campaign.layout import Layout
 from buran.errors import ToolError
 from buran.files import Stored
+
+
+class JobState(Enum):
+    """What can be known of a job."""
+
+    LIVE = "live"  # queued or running, not restarted since
+    ENDED = "ended"  # all its processes are gone
+    LOST = "lost"  # ended without its node's word for it, or started again: processes may live on
+    UNKNOWN = "unknown"  # the scheduler does not answer
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job in the queue.
+
+    Attributes
+    ----------
+    state
+        In the scheduler's words.
+    purpose
+        What it was submitted for, with the bundle or the batch of bundles at the end.
+    reason
+        Why it waits, in the scheduler's words; the nodes it runs on otherwise.
+    waits
+        Whether it has not started.
+    """
+
+    id: str
+    state: str
+    purpose: str
+    reason: str
+    waits: bool
+
+
+@dataclass(frozen=True)
+class JobRequest:
+    """What a job asks for.
+
+    Attributes
+    ----------
+    ranks_per_node
+        On the fullest node.
+    tasks_per_node
+        As the campaign file says it, for all nodes alike; None if it leaves that open.
+    memory_mb
+        On each node; None for what the partition gives.
+    exclusive
+        Whether nobody else may be on its nodes.
+    extra
+        Further options of the submit command, as the user wrote them.
+    """
+
+    nodes: int
+    tasks: int
+    cpus_per_task: int
+    ranks_per_node: int
+    minutes: int
+    tasks_per_node: int | None
+    memory_mb: int | None
+    partition: str | None
+    account: str | None
+    constraint: str | None
+    qos: str | None
+    exclusive: bool
+    reservation: str | None
+    extra: str | None
 
 
 class Refusal(Enum):
@@ -160,3 +227,71 @@ class JobEvents:
             with contextlib.suppress(ValueError):  # half written, as the disk was full
                 events.append(json.loads(line))
         return events
+
+
+_TRANSIENT_STATES = frozenset(("TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "PREEMPTED", "REVOKED"))
+"""After these starting again can help: time can be longer, nodes others."""
+
+_ENDED = frozenset(("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE", "PREEMPTED", "REVOKED"))
+_LOST = frozenset(("NODE_FAIL", "BOOT_FAIL"))
+_LIVE = frozenset(
+    (
+        *("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING"),
+        *("STAGE_OUT", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"),
+    )
+)
+_MESSAGES = {
+    "BOOT_FAIL": "lost its node, which did not boot",
+    "CANCELLED": "was cancelled",
+    "DEADLINE": "was ended by its deadline (--deadline)",
+    "FAILED": "failed",
+    "NODE_FAIL": "lost its node",
+    "OUT_OF_MEMORY": "ran out of memory (resources.memory_mb)",
+    "PREEMPTED": "was preempted by another job",
+    "REVOKED": "was taken by another cluster",
+    "TIMEOUT": "ran out of time",
+}
+
+
+def state_in_full(text: str) -> str:
+    """Return a job's state as one word, without by whom it was cancelled (``CANCELLED by 1000``); empty for none."""
+    return text.strip().upper().partition(" ")[0]
+
+
+def meaning_of(state: str) -> JobState:
+    """Return what is known of a job by its state; of one that has no name here, nothing."""
+    word = state_in_full(state)
+    if word in _LOST:
+        return JobState.LOST
+    if word in _ENDED:
+        return JobState.ENDED
+    return JobState.LIVE if word in _LIVE else JobState.UNKNOWN
+
+
+def report_of(state: str) -> JobReport:
+    """Return what a job's state means to whoever submitted it."""
+    word, meaning = state_in_full(state), meaning_of(state)
+    is_over = meaning in (JobState.ENDED, JobState.LOST)
+    words = _MESSAGES.get(word, f"ended as {word}") if is_over else ""
+    return JobReport(word, is_over, word == "COMPLETED", word in _TRANSIENT_STATES, words)
+
+
+def expand_nodes(text: str) -> tuple[str, ...]:
+    """Write a list such as ``n[01-03,7],login`` out, name by name."""
+    nodes: list[str] = []
+    for part in re.findall(r"(?:[^,\[]|\[[^\]]*\])+", text):
+        nodes.extend(_expand(part))
+    return tuple(nodes)
+
+
+def _expand(part: str) -> list[str]:
+    match = re.search(r"\[([^\]]*)\]", part)
+    if match is None:
+        return [part]
+    names = []
+    for span in match[1].split(","):
+        first, dash, last = span.partition("-")
+        numbers = [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)] if dash else [first]
+        for number in numbers:
+            names.extend(_expand(part[: match.start()] + number + part[match.end() :]))
+    return names
