@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from buran.errors import FormatError, RunError
@@ -150,12 +150,11 @@ def without(key):
     [
         ([], 2, "2 of 2 ranks have left no profile: 0, 1"),
         ([encode(1, 2)], 2, "1 of 2 ranks have left no profile: 0"),
-        ([encode(0, 2), encode(0, 2)], 2, "rank 0 has left two profiles"),
-        ([encode(0, 1), encode(0, 1)], 2, "2 programs of one rank ran instead of one program of 2 ranks"),
+        ([encode(0, 2), encode(0, 2)], 2, "2 processes have left profiles of 1 of 2"),
+        ([encode(0, 1), encode(0, 1)], 2, "2 processes have left profiles of 1 of 2"),
         ([encode(0, 1)], 2, "1 processes instead of 2"),
         ([encode(0, 2), encode(1, 2, info=INFO | {"build_id": "beef"})], 2, "beef, and c0ffee"),
         ([encode(0, 2), encode(1, 2, info=INFO | {"mode": "time"})], 2, "different binaries"),
-        ([encode(0, 2), encode(1, 2, flags=1)], 2, "different binaries"),
         ([encode(info=without("build_id"))], 1, "linked without --build-id"),
         ([encode(flags=2)], 1, "without MPI_Finalize"),
         ([encode(flags=2, info=INFO | {"incomplete": "it called MPI_Abort"})], 1, "it called MPI_Abort"),
@@ -167,12 +166,6 @@ def without(key):
         ([encode().replace(b"work", b"wurk")], 1, "checksum"),
         ([encode(hertz=0.0)], 1, "0.0 Hz"),
         ([encode(hertz=float("nan"))], 1, "nan Hz"),
-        ([encode(rank=3)], 1, "rank 3 of 1"),
-        ([encode(threads={})], 1, "no threads"),
-        ([encode(threads={0: []})], 1, "no call paths"),
-        ([encode(threads={0: [node(0, 9)]})], 1, "without a region"),
-        ([encode(threads={0: [node(0, 0), node(1, 1)]})], 1, "before its caller"),
-        ([seal(encode()[:-12] + b"more")], 1, "4 bytes too many"),
     ],
 )
 def test_what_is_not_whole_is_refused_with_file_and_reason(tmp_path, dumps, ranks, reason):
@@ -237,20 +230,9 @@ def test_one_wrong_byte_is_always_noticed(tmp_path, at, change):
 
 
 @quick
-@given(st.lists(st.tuples(st.integers(0, len(WHOLE) - 13), st.integers(0, 255)), min_size=1, max_size=6))
-@example([(31, 0)])  # a clock whose ticks are years
-def test_wrong_bytes_under_a_right_checksum(tmp_path, changes):
-    data = bytearray(WHOLE[:-12])
-    for at, value in changes:
-        data[at] = value
-    read_anything(tmp_path, seal(bytes(data)))
-
-
-@quick
 @given(st.binary(max_size=300))
 def test_anything_else(tmp_path, data):
     assert read_anything(tmp_path, data) is None
-    read_anything(tmp_path, seal(encode()[: HEADER.size] + data))
 
 
 @st.composite

@@ -272,7 +272,7 @@ def test_a_program_without_mpi_is_said_for_what_it_is(workbench: Workbench) -> N
     )
     output = workbench.buran("run", "campaign.yaml", expect=3)
     assert "error: no instrumented run succeeded: nothing can be modelled" in output
-    assert "programs of one rank ran instead of one program" in output and "switch MPI on in program.build" in output
+    assert "profiles of 1 of 2 ranks" in output and "program.build" in output
     assert output.count("for one cause, such as") == 1
     report = json.loads((workbench.results / "latest" / "report.json").read_text())
     assert report["points"][0] == 0

@@ -66,24 +66,14 @@ def read_dumps(folder: Path, ranks: int) -> Profile:
 
 def _check_together(dumps: Sequence[Dump], folder: Path, ranks: int) -> None:
     """Check that these are all processes of one run of one binary."""
-    by_rank: dict[int, Dump] = {}
-    if len(dumps) > 1 and ranks > 1 and all(dump.size == 1 for dump in dumps):
+    there = {dump.rank for dump in dumps}
+    if len(there) < len(dumps):
         raise RunError(
-            f"{len(dumps)} programs of one rank ran instead of one program of {ranks} ranks",
+            f"{len(dumps)} processes have left profiles of {len(there)} of {ranks} ranks",
             where=folder,
-            why="the program was built without MPI, or started by the launcher of another MPI than its own",
+            why="the program was built without MPI, or started by the launcher of another MPI than its own, or twice",
             hint="switch MPI on in program.build; a program that has none has one rank: `resources: {ranks: 1}`",
         )
-    for dump in dumps:
-        if dump.rank in by_rank:
-            raise RunError(
-                f"rank {dump.rank} has left two profiles",
-                where=dump.path,
-                why=f"the other is {by_rank[dump.rank].path.name}",
-                hint="was the program built without MPI, or started by the launcher of another one, or twice into one "
-                "folder? A program without MPI has one rank: `resources: {ranks: 1}`",
-            )
-        by_rank[dump.rank] = dump
     for dump in dumps:
         if dump.size != ranks:
             raise RunError(
@@ -91,7 +81,7 @@ def _check_together(dumps: Sequence[Dump], folder: Path, ranks: int) -> None:
                 where=dump.path,
                 hint="was it started by the launcher of another MPI than it was built with?",
             )
-    if missing := [rank for rank in range(ranks) if rank not in by_rank]:
+    if missing := [rank for rank in range(ranks) if rank not in there]:
         shown = ", ".join(map(str, missing[:8])) + (", ..." if len(missing) > 8 else "")
         raise RunError(
             f"{len(missing)} of {ranks} ranks have left no profile: {shown}",
@@ -108,8 +98,6 @@ def _check_together(dumps: Sequence[Dump], folder: Path, ranks: int) -> None:
                     where=dump.path,
                     why=f"{key} is {dump.info[key]}, and {first.info[key]} in {first.path.name}",
                 )
-        if dump.counts_blocks != first.counts_blocks:
-            raise RunError("profiles of different binaries", where=dump.path, why="only some count basic blocks")
 
 
 def _merge(dumps: Sequence[Dump]) -> Profile:
@@ -120,13 +108,15 @@ def _merge(dumps: Sequence[Dump]) -> Profile:
         values |= _times(merged)
     if dumps[0].counts_blocks:
         values["basic_blocks"] = merged.added_up(merged.nodes["blocks"])
-    values |= _traffic(merged) | _counters(merged)
+    # A sum without some of the ranks would be wrong; of what features sample, a process names those that it has.
+    common = [name for name in table() if all(name in dump.counters for dump in dumps)]
+    values |= _traffic(merged) | _counters(merged, common)
     for name in ("resident_bytes", HEAP_PEAK):
         if all(of_ranks := _numbers(dumps, name)):
             first = [at for at, (dump, thread) in enumerate(merged.threads) if thread == min(dump.threads)]
             values.setdefault(name, np.zeros(merged.shape))[0, first] = of_ranks
     sampled = sampled_metrics()
-    values |= _sampled(merged, sampled)
+    values |= _counters(merged, [name for name in sampled if any(name in dump.counters for dump in dumps)])
     metrics = {name: sampled.get(name) or metric_of(name) for name in values}
     locations = tuple(Location(dump.rank, thread) for dump, thread in merged.threads)
     return Profile(merged.tree, locations, metrics, values, _attributes(dumps, merged.tree))
@@ -234,11 +224,11 @@ def _traffic(merged: _Merged) -> dict[str, Values]:
     }
 
 
-def _counters(merged: _Merged) -> dict[str, Values]:
-    """Return what all processes counted, by metric."""
+def _counters(merged: _Merged, names: Iterable[str]) -> dict[str, Values]:
+    """Return what processes counted, by metric."""
     out: dict[str, Values] = {}
-    for name in _common_counters(merged.dumps):
-        counts = np.concatenate([dump.counts[thread][:, dump.counters.index(name)] for dump, thread in merged.threads])
+    for name in names:
+        counts = np.concatenate([_column(dump, thread, name) for dump, thread in merged.threads])
         if name == HEAP_PEAK:
             out[name] = merged.extreme(np.maximum, counts)
         elif name == HEAP_BYTES:  # an MPI needs more or less of it, as the run goes
@@ -250,18 +240,11 @@ def _counters(merged: _Merged) -> dict[str, Values]:
     return out
 
 
-def _sampled(merged: _Merged, names: Iterable[str]) -> dict[str, Values]:
-    """Return what features sample; a process names those numbers that it has."""
-    out = {}
-    for name in (name for name in names if any(name in dump.counters for dump in merged.dumps)):
-        columns = (
-            dump.counts[thread][:, dump.counters.index(name)]
-            if name in dump.counters
-            else np.zeros(len(dump.threads[thread]), dtype=np.uint64)
-            for dump, thread in merged.threads
-        )
-        out[name] = merged.added_up(np.concatenate([*columns]))
-    return out
+def _column(dump: Dump, thread: int, name: str) -> NDArray[np.uint64]:
+    """Return shape (node,): what a thread counted; 0 where its process has no such counter."""
+    if name not in dump.counters:
+        return np.zeros(len(dump.threads[thread]), dtype=np.uint64)
+    return dump.counts[thread][:, dump.counters.index(name)]
 
 
 def _is_mpi(regions: Iterable[Region], operations: frozenset[str] | None = None) -> NDArray[np.bool_]:
@@ -270,11 +253,6 @@ def _is_mpi(regions: Iterable[Region], operations: frozenset[str] | None = None)
         [region.paradigm == "mpi" and (operations is None or region.name in operations) for region in regions],
         dtype=bool,
     )
-
-
-def _common_counters(dumps: Sequence[Dump]) -> list[str]:
-    """Return the counters of all processes: a sum without some of the ranks would be wrong."""
-    return [name for name in table() if all(name in dump.counters for dump in dumps)]
 
 
 def _unavailable_counters(dumps: Sequence[Dump]) -> dict[str, str]:
@@ -343,13 +321,8 @@ def placement_of(locations: Mapping[int, tuple[str, str]]) -> str:
 
 
 def _spans(numbers: Sequence[int]) -> str:
-    spans: list[list[int]] = []
-    for number in numbers:
-        if spans and number == spans[-1][1] + 1:
-            spans[-1][1] = number
-        else:
-            spans.append([number, number])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
+    runs = np.split(np.array(numbers), np.flatnonzero(np.diff(numbers) != 1) + 1)
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
 def _polling_regions(tree: CallTree) -> list[str]:
