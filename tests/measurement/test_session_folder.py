@@ -13,7 +13,7 @@ import pytest
 from buran.campaign.launcher import Placement, launch, session_variable
 from buran.campaign.plan import Mode
 from buran.campaign.point import Point
-from buran.measurement.machine.machine import RunJob, ThisMachine, exclusive_machine, free_marker, new_marker
+from buran.measurement.machine.machine import Machine, RunJob, exclusive_machine, free_marker, new_marker
 from buran.measurement.machine.provenance import environment_of
 from buran.measurement.toolchain.installed import find_mpi
 from patience import PATIENCE_S
@@ -58,7 +58,7 @@ def test_each_run_has_a_folder_while_it_runs(tmp_path: Path, temporary: Path) ->
     job = job_of(tmp_path, "sh", "-c", f'touch "${BASE}/socket" && echo "${BASE}"')
     said = []
     for _ in range(2):
-        assert ThisMachine().run(job).failure is None
+        assert Machine().run(job).failure is None
         said.append(job.stdout.read_text().strip())
     assert {Path(name).parent for name in said} == {temporary} and len(set(said)) == 2
     assert list(temporary.iterdir()) == []
@@ -67,7 +67,7 @@ def test_each_run_has_a_folder_while_it_runs(tmp_path: Path, temporary: Path) ->
 
 def test_a_run_that_need_not_be_told_has_none(tmp_path: Path, temporary: Path) -> None:
     job = replace(job_of(tmp_path, "sh", "-c", f'echo "${{{BASE}-none}}"; ls {temporary}'), session_variable=None)
-    assert ThisMachine().run(job).failure is None
+    assert Machine().run(job).failure is None
     assert job.stdout.read_text() == "none\n"
 
 
@@ -93,5 +93,5 @@ def test_the_folder_that_all_runs_share_is_not_used(
     started = launch("openmpi", ["true"], placement, program=mpi.mpiexec, oversubscribe=True, as_root=os.geteuid() == 0)
     job = job_of(tmp_path, *started.argv)
     job = replace(job, environment={**job.environment, **started.variables})
-    assert ThisMachine().run(replace(job, session_variable=None)).failure is not None
-    assert ThisMachine().run(job).failure is None
+    assert Machine().run(replace(job, session_variable=None)).failure is not None
+    assert Machine().run(job).failure is None

@@ -188,12 +188,12 @@ def test_an_answer_is_waited_for(fake: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_outages_are_noticed(fake: Path) -> None:
     script(fake, "scontrol", "echo BOOT_TIME = 1")
-    outages = slurm.SlurmOutages()
-    assert [outages.one_since(), outages.one_since()] == [False, False]
+    one_since = slurm.SLURM.outages()
+    assert [one_since(), one_since()] == [False, False]
     script(fake, "scontrol", "echo BOOT_TIME = 2")
-    assert [outages.one_since(), outages.one_since()] == [True, False], "it was started anew"
+    assert [one_since(), one_since()] == [True, False], "it was started anew"
     script(fake, "scontrol", "exit 1")
-    assert [outages.one_since(), outages.one_since()] == [True, True], "nobody knows"
+    assert [one_since(), one_since()] == [True, True], "nobody knows"
 
 
 def test_a_launcher_that_had_to_wait_is_told_from_the_program(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def _measure(attempt: Attempt) -> None:
     if ended is not None:  # no verdict on the program
         _give_up(attempt, record, f"{ended}; before that: {reason}")
         raise Interrupted(ended)
-    if outages is not None and outages.one_since():
+    if outages is not None and outages():
         if reason:
             _give_up(attempt, record, f"{scheduler.title} was away meanwhile; {reason}")
             return
@@ -358,9 +358,7 @@ def _finish(attempt: Attempt, record: RunRecord) -> None:
     kept = keep(attempt.slot, attempt.temporary)
     if record.lacks_metric:
         _mark_unfit(attempt.layout.store, record.build, kept)
-    entry = ledger.entry_of(attempt.layout.store, kept)
-    if entry is not None:
-        ledger.append(attempt.layout.store, entry)
+    ledger.book(attempt.layout.store, kept)
 
 
 def note(path: Path, job: str, seconds: float | None) -> None:

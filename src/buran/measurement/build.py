@@ -160,11 +160,11 @@ def _build_into(target: Target, layout: Layout, spec: BuildSpec, slot: store.Slo
         record = _inspected(target, reason, record, binary, folder, temporary)
     except BuranError as error:
         replace(record, status=Status.FAILED, reason=str(error)).write(temporary)
-        _book(layout, store.keep_failure(slot, temporary))
+        ledger.book(layout.store, store.keep_failure(slot, temporary))
         return
     record = replace(record, binary=str(binary.relative_to(layout.root)), binary_sha256=file_sha256(binary))
     replace(record, libraries=_libraries(binary)).write(temporary)
-    _book(layout, store.commit(slot, temporary))
+    ledger.book(layout.store, store.commit(slot, temporary))
 
 
 def _lay_out(target: Target, spec: BuildSpec, folder: Path, temporary: Path) -> Path | None:
@@ -245,9 +245,3 @@ def _inspected(
     record = replace(record, notes=(*record.notes, *notes))
     cost = backend.visit_cost() if spec.mode is Mode.TIME else None
     return record if cost is None else replace(record, visit_cost_s=cost.seconds, visit_cost_spread_s=cost.spread_s)
-
-
-def _book(layout: Layout, folder: Path) -> None:
-    entry = ledger.entry_of(layout.store, folder)
-    if entry is not None:
-        ledger.append(layout.store, entry)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from buran.campaign.layout import Layout
@@ -12,7 +13,7 @@ from buran.campaign.records import BundleOutcome, RunKey, RunOutcome, Status, re
 from buran.files import digest
 from buran.measurement.attempt import BUILD_FAILED, SPARED, Attempt, note, settle
 from buran.measurement.machine.process import interruptible
-from buran.measurement.schedulers.base import Allocation, Outages, Scheduler
+from buran.measurement.schedulers.base import Allocation, Scheduler
 from buran.measurement.schedulers.registry import current_scheduler
 from buran.measurement.store import claims, ledger, store
 from buran.measurement.target import Target
@@ -69,7 +70,7 @@ class Surroundings:
     allocation
         What the job was given; None outside of jobs.
     outages
-        Outages of the scheduler, since the last attempt; None outside of jobs.
+        Tells whether the scheduler was away since the last attempt; None outside of jobs.
     exact
         Whether the job was submitted for this bundle, and must have what that needs, not more.
     meter
@@ -78,7 +79,7 @@ class Surroundings:
 
     scheduler: Scheduler
     allocation: Allocation | None
-    outages: Outages | None
+    outages: Callable[[], bool] | None
     exact: bool
     meter: Meter | None
 

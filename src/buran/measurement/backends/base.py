@@ -15,7 +15,7 @@ from buran.campaign.point import Point
 from buran.errors import RunError, ToolError
 from buran.extensions import ExtensionPoint
 from buran.measurement.finding import Finding
-from buran.measurement.machine.machine import Machine, RunJob, ThisMachine
+from buran.measurement.machine.machine import Machine, RunJob
 from buran.measurement.source import SourceTree
 from buran.measurement.toolchain.hook_cost import VisitCost
 from buran.measurement.toolchain.static_features import StaticFeatures
@@ -65,7 +65,7 @@ class Backend(Protocol):
     @property
     def machine(self) -> Machine:
         """What builds and runs the programs."""
-        return ThisMachine()
+        return Machine()
 
     def tools(self, mode: Mode) -> Mapping[str, str]:
         """Return the compilers for the placeholders of the build command."""

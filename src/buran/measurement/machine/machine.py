@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from buran.campaign.plan import BuildSpec, Mode
 from buran.campaign.point import Point
@@ -81,55 +81,32 @@ class RunJob(Command):
     session_variable: str | None = None
 
 
-class Machine(Protocol):
-    """What builds and runs programs."""
+class Machine:
+    """What builds and runs programs: the machine that Buran runs on, or what subclasses make of it."""
 
     @property
     def clock(self) -> Clock:
         """Whether seconds pass while a program runs; on a virtual clock an interrupted run has cost nothing."""
-
-    def reserved(self) -> AbstractContextManager[None]:
-        """Hold the machine for the measurements of one point."""
-
-    def state(self) -> dict[str, Any]:
-        """Return what changes from run to run."""
-
-    def disturbances(self) -> tuple[str, ...]:
-        """Name what makes timings noisy right now."""
-
-    def build(self, job: BuildJob) -> Outcome:
-        """Build a program."""
-
-    def run(self, job: RunJob) -> Outcome:
-        """Run a program to its end or its time limit; raise `OSError` if it cannot be started."""
-
-
-class ThisMachine:
-    """The machine that Buran runs on."""
-
-    @property
-    def clock(self) -> Clock:
-        """Real."""
         return "real"
 
     def reserved(self) -> AbstractContextManager[None]:
-        """Hold it, whoever else measures here."""
+        """Hold the machine for the measurements of one point."""
         return exclusive_machine()
 
     def state(self) -> dict[str, Any]:
-        """Load, frequencies, memory."""
+        """Return what changes from run to run: load, frequencies, memory."""
         return machine_state()
 
     def disturbances(self) -> tuple[str, ...]:
-        """As far as they are seen."""
+        """Name what makes timings noisy right now."""
         return disturbances()
 
     def build(self, job: BuildJob) -> Outcome:
-        """Run the build command."""
+        """Build a program."""
         return self._start(job, free_marker(), lambda: None)
 
     def run(self, job: RunJob) -> Outcome:
-        """Start the program."""
+        """Run a program to its end or its time limit; raise `OSError` if it cannot be started."""
         marker = new_marker()
         with _session_folder(job.session_variable, marker) as variables:
             with_session = replace(job, environment={**job.environment, **variables})

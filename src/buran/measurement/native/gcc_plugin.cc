@@ -22,6 +22,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cxxabi.h>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>

@@ -140,13 +140,6 @@ class Allocation:
         return self.left_s is not None and time.monotonic() - self.queried_s >= self.left_s - _EARLY_S
 
 
-class Outages(Protocol):
-    """Notices that a scheduler was away: while it is, launchers that ask it for resources wait or fail."""
-
-    def one_since(self) -> bool:
-        """Tell whether it was started again, or has not answered, since the last call."""
-
-
 class Scheduler(Protocol):
     """A scheduler. Whoever subclasses this says only what differs from having no jobs at all.
 
@@ -196,8 +189,11 @@ class Scheduler(Protocol):
         """
         return None
 
-    def outages(self) -> Outages | None:
-        """Return what notices outages from now on; None if nothing does."""
+    def outages(self) -> Callable[[], bool] | None:
+        """Return what tells whether it was away, or started again, since the last call; None if nothing does.
+
+        While it is away, launchers that ask it for resources wait or fail.
+        """
         return None
 
     def first_failure(self, log: Path) -> str | None:

@@ -9,7 +9,7 @@ import shlex
 import shutil
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -108,9 +108,16 @@ class Slurm(Scheduler):
             return None
         return f"Slurm ended its job {allocation.job} ({fields['JobState']})"
 
-    def outages(self) -> SlurmOutages:
-        """Notice outages of its controller."""
-        return SlurmOutages()
+    def outages(self) -> Callable[[], bool]:
+        """Return what tells whether its controller was started again, or has not answered, since the last call."""
+        start = _setting("BOOT_TIME")
+
+        def one_since() -> bool:
+            nonlocal start
+            before, start = start, _setting("BOOT_TIME")
+            return before is None or before != start
+
+        return one_since
 
     def first_failure(self, log: Path) -> str | None:
         """Return what srun says of the first task that failed; its exit code may be that of a task it ended."""
@@ -277,18 +284,6 @@ class Slurm(Scheduler):
 
 
 SLURM = Slurm()
-
-
-class SlurmOutages:
-    """Notices that Slurm was away: while it is, launchers that ask it for a step wait or fail."""
-
-    def __init__(self) -> None:
-        self._start = _setting("BOOT_TIME")
-
-    def one_since(self) -> bool:
-        """Tell whether Slurm's controller was started again, or has not answered, since the last call."""
-        before, self._start = self._start, _setting("BOOT_TIME")
-        return before is None or before != self._start
 
 
 def _setting(name: str) -> str | None:

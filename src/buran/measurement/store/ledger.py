@@ -72,70 +72,44 @@ def append(store: Path, entry: Entry) -> None:
         os.close(handle)
 
 
-@dataclass(frozen=True)
-class _Position:
-    """How far a ledger was read.
-
-    Attributes
-    ----------
-    file
-        Its number in the file system: a ledger that is rebuilt is another file.
-    offset, last
-        Bytes that were read, and the last of them.
-    """
-
-    file: int = 0
-    offset: int = 0
-    last: bytes = b""
-
-
-def _read_on(path: Path, position: _Position) -> tuple[list[Entry], _Position, bool]:
-    """Return the entries behind a position, the position behind them, and whether it is another ledger, read whole.
-
-    A line that is being written is left for the next time.
-
-    Raises
-    ------
-    FormatError
-        The ledger is damaged.
-    """
-    with path.open("rb") as file:
-        number = os.fstat(file.fileno()).st_ino
-        file.seek(position.offset - len(position.last))
-        is_other = number != position.file or file.read(len(position.last)) != position.last
-        if is_other:
-            position = _Position(number)
-            file.seek(0)
-        new = file.read()
-    whole = new[: new.rfind(b"\n") + 1]
-    if not whole:
-        return [], position, is_other
-    # One document for the parser: many times faster than line by line.
-    lines = b",".join(line for line in whole.split(b"\n") if line.endswith(b"}"))
-    try:
-        entries = decode(list[Entry], json.loads(b"[" + lines + b"]"))
-    except (ValueError, RecursionError) as error:
-        hint = "`buran verify --repair` writes it again from the store"
-        raise FormatError("the ledger is damaged", where=path, why=str(error), hint=hint) from error
-    return entries, _Position(number, position.offset + len(whole), whole[-_SAMPLE:]), is_other
-
-
 class LedgerReader:
-    """Reads the ledger on from where it stopped last, and from the start again when it was rebuilt."""
+    """Reads the ledger on from where it stopped last, and from the start again when it was rebuilt: another file."""
 
     def __init__(self, store: Path) -> None:
         self._path = ledger_path(store)
-        self._position = _Position()
+        self._file, self._offset, self._last = 0, 0, b""
         self._entries: dict[str, Entry] = {}
 
     def read(self) -> Collection[Entry]:
-        """Return all entries, in the order of booking; a run that was booked twice counts once."""
+        """Return all entries, in the order of booking; a run that was booked twice counts once.
+
+        A line that is being written is left for the next time.
+
+        Raises
+        ------
+        FormatError
+            The ledger is damaged.
+        """
         if not self._path.is_file():
             return ()
-        new, self._position, is_other = _read_on(self._path, self._position)
-        if is_other:
-            self._entries = {}
-        self._entries |= {entry.run: entry for entry in new}
+        offset, known = self._offset, self._entries
+        with self._path.open("rb") as file:
+            number = os.fstat(file.fileno()).st_ino
+            file.seek(offset - len(self._last))
+            if number != self._file or file.read(len(self._last)) != self._last:
+                offset, known = file.seek(0), {}
+            new = file.read()
+        whole = new[: new.rfind(b"\n") + 1]
+        # One document for the parser: many times faster than line by line.
+        lines = b",".join(line for line in whole.split(b"\n") if line.endswith(b"}"))
+        try:
+            entries = decode(list[Entry], json.loads(b"[" + lines + b"]"))
+        except (ValueError, RecursionError) as error:
+            hint = "`buran verify --repair` writes it again from the store"
+            raise FormatError("the ledger is damaged", where=self._path, why=str(error), hint=hint) from error
+        self._file, self._offset = number, offset + len(whole)
+        self._last = whole[-_SAMPLE:] or (self._last if offset else b"")
+        self._entries = known | {entry.run: entry for entry in entries}
         return self._entries.values()
 
 
@@ -168,6 +142,12 @@ def entry_of(store: Path, folder: Path) -> Entry | None:
     return Entry(key_in(store, folder), what.target, what.mode, record.status, record.cost_core_hours, program)
 
 
+def book(store: Path, folder: Path) -> None:
+    """Add what the run or the build in a folder has cost, if it was charged."""
+    if entry := entry_of(store, folder):
+        append(store, entry)
+
+
 def key_in(store: Path, folder: Path) -> str:
     """Return what a build, a run or an attempt in a store is called; see `RunKey`."""
     return key_of(folder.as_posix()[len(str(store)) + 1 :])
@@ -193,8 +173,7 @@ def complete(store: Path) -> None:
     if booked - folders.keys():
         return rebuild(store)
     for run in sorted(folders.keys() - booked):
-        if entry := entry_of(store, folders[run]):
-            append(store, entry)
+        book(store, folders[run])
     return None
 
 

@@ -12,7 +12,7 @@ from buran.campaign.launcher import Placement
 from buran.campaign.point import Point
 from buran.errors import RunError
 from buran.files import digest, write_text
-from buran.measurement.machine.machine import Clock, RunJob, ThisMachine, free_marker
+from buran.measurement.machine.machine import Clock, Machine, RunJob, free_marker
 from buran.measurement.machine.process import Outcome
 from buran.measurement.machine.provenance import machine_state
 from buran.measurement.merge_dumps import read_dumps
@@ -28,7 +28,7 @@ _RANK_BYTES = 230_000
 
 
 @dataclass(frozen=True)
-class SimulatedMachine(ThisMachine):
+class SimulatedMachine(Machine):
     """The simulated machine of a campaign's environment.
 
     Attributes

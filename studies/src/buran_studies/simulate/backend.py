@@ -51,7 +51,7 @@ def _opened(binary: Path, filter_file: Path | None) -> Variant:
 
 
 @dataclass(frozen=True)
-class VirtualMachine:
+class VirtualMachine(Machine):
     """Builds and runs descriptions in no time; nothing of it depends on the host or on the order of runs.
 
     Attributes

@@ -5,7 +5,7 @@
 #ifndef BURAN_GCC_SAMPLING_H
 #define BURAN_GCC_SAMPLING_H
 
-#include "reuse.h"
+#include "sampling.h"
 
 namespace {
 
@@ -63,13 +63,11 @@ private:
     int64_t Offset;
   };
 
-  // Accesses of a block without calls in between, that begin less than a line apart.
-  struct Group {
+  struct Group : Together {
+    Group(gimple *At, tree Place, const Address &First) : At(At), Place(Place), First(First) {}
     gimple *At; // the first of them
     tree Place;
     Address First;
-    int64_t Lowest = 0, Highest = 0; // relative to the first
-    std::set<int64_t> Places = {0};  // all of them, relative to the first
   };
 
   // Bytes that a statement passes.
@@ -164,20 +162,13 @@ private:
       return;
     }
     Address Where = addressOf(Place);
-    for (size_t N = Groups.size(); N > std::max(First, Groups.size() > Compared ? Groups.size() - Compared : 0); N--) {
-      Group &This = Groups[N - 1];
+    auto Apart = [&](const Group &This) -> std::optional<int64_t> {
       if (!std::equal(Where.Parts.begin(), Where.Parts.end(), This.First.Parts.begin(), isSame))
-        continue;
-      int64_t Offset = Where.Offset - This.First.Offset;
-      int64_t Lowest = std::min(This.Lowest, Offset), Highest = std::max(This.Highest, Offset);
-      if (Highest - Lowest >= int64_t(BURAN_LINE))
-        continue;
-      This.Lowest = Lowest;
-      This.Highest = Highest;
-      This.Places.insert(Offset);
-      return;
-    }
-    Groups.push_back({Statement, Place, Where});
+        return std::nullopt;
+      return Where.Offset - This.First.Offset;
+    };
+    if (!joined(Groups, First, Apart))
+      Groups.push_back({Statement, Place, Where});
   }
 
   static tree pointer(tree Place) {

@@ -10,7 +10,6 @@
 #ifndef BURAN_LLVM_SAMPLING_H
 #define BURAN_LLVM_SAMPLING_H
 
-#include "llvm/ADT/SmallSet.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Analysis/LoopInfo.h"
 #include "llvm/Analysis/ScalarEvolution.h"
@@ -28,7 +27,7 @@
 #include <optional>
 
 #include "plugin.h"
-#include "reuse.h"
+#include "sampling.h"
 
 namespace buran {
 
@@ -79,14 +78,12 @@ public:
   }
 
 private:
-  // Accesses of a block without calls in between, that begin less than a line apart.
-  struct Group {
+  struct Group : Together {
+    Group(llvm::Instruction *At, llvm::Value *Place, const llvm::SCEV *Address) : At(At), Place(Place), Address(Address) {}
     llvm::Instruction *At; // the first of them
     llvm::Value *Place;
-    const llvm::SCEV *Address;            // of the first
-    int64_t Lowest = 0, Highest = 0;      // relative to the first
-    llvm::SmallSet<int64_t, 8> Places = {}; // all of them, relative to the first
-    bool IsAsked = false;                   // before its loop
+    const llvm::SCEV *Address; // of the first
+    bool IsAsked = false;      // before its loop
   };
 
   // Accesses of a loop, as runtime.h has them.
@@ -342,22 +339,14 @@ private:
   void join(llvm::SmallVectorImpl<Group> &Groups, size_t First, llvm::Instruction &I, llvm::Value *Place,
             llvm::ScalarEvolution &Evolution) {
     const llvm::SCEV *Address = Evolution.getSCEV(Place);
-    for (size_t N = Groups.size(); N > std::max(First, Groups.size() > Compared ? Groups.size() - Compared : 0); N--) {
-      Group &This = Groups[N - 1];
-      auto *Apart = llvm::dyn_cast<llvm::SCEVConstant>(Evolution.getMinusSCEV(Address, This.Address));
-      if (!Apart || !Apart->getAPInt().isSignedIntN(32))
-        continue;
-      int64_t Offset = Apart->getAPInt().getSExtValue();
-      int64_t Lowest = std::min(This.Lowest, Offset), Highest = std::max(This.Highest, Offset);
-      if (Highest - Lowest >= int64_t(BURAN_LINE))
-        continue;
-      This.Lowest = Lowest;
-      This.Highest = Highest;
-      This.Places.insert(Offset);
-      return;
-    }
-    Groups.push_back({&I, Place, Address});
-    Groups.back().Places.insert(0);
+    auto Apart = [&](const Group &This) -> std::optional<int64_t> {
+      auto *Known = llvm::dyn_cast<llvm::SCEVConstant>(Evolution.getMinusSCEV(Address, This.Address));
+      if (!Known || !Known->getAPInt().isSignedIntN(32))
+        return std::nullopt;
+      return Known->getAPInt().getSExtValue();
+    };
+    if (!joined(Groups, First, Apart))
+      Groups.push_back({&I, Place, Address});
   }
 
   llvm::Value *hash(llvm::IRBuilder<> &Builder, llvm::Value *Address) {
