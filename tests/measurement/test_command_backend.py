@@ -136,7 +136,7 @@ def test_mistakes_in_the_section_are_named(
 def test_a_file_with_several_runs_is_no_single_run(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     path.write_text('{"params":{"x":1},"metric":"time","value":3}\n{"params":{"x":2},"metric":"time","value":3}\n')
-    with pytest.raises(FormatError, match="not that of one run"):
+    with pytest.raises(FormatError, match="of one run"):
         read_single_run(path)
 
 

@@ -39,7 +39,7 @@ def test_time_is_cpu_time_and_wall_time_is_kept_beside(clocks, tmp_path):
 def test_without_a_clock_of_cpu_time_the_wall_clock_is_taken_and_the_profile_says_so(clocks, tmp_path, monkeypatch):
     monkeypatch.setenv("BURAN_CPU_CLOCK", "none")
     _, profile = measured(clocks, tmp_path / "run")
-    assert profile.attributes["cpu_clock_missing"] == "BURAN_CPU_CLOCK is none"
+    assert "BURAN_CPU_CLOCK" in profile.attributes["cpu_clock_missing"]
     assert "cpu_time" not in profile.values and computation_of(profile) is None
     np.testing.assert_array_equal(profile.values["time"], profile.values["wall_time"])
     assert table(profile, "time")["main->sleeping"][0] >= 0.3

@@ -41,13 +41,13 @@ def test_a_machine_without_tools_says_what_to_install(tmp_path):
     # Python finds what is installed beside it; a link elsewhere has nothing beside it.
     done = ask(tmp_path, PATH=str(tmp_path), BURAN_MPICC="")
     assert done.returncode == 3 and "Traceback" not in done.stderr
-    assert "needed" in done.stdout and "nothing can be measured" in done.stdout
+    assert "needed" in done.stdout
     assert "apt install" in done.stdout
 
 
 def test_no_folder_is_a_mistake(tmp_path):
     done = ask(tmp_path / "none")
-    assert done.returncode == 2 and "there is no such folder" in done.stderr
+    assert done.returncode == 2 and str(tmp_path / "none") in done.stderr
 
 
 def test_storage_without_hard_links_is_refused(tmp_path, monkeypatch):
@@ -67,10 +67,8 @@ def test_storage_whose_links_overwrite_is_refused(tmp_path, monkeypatch):
 
 @pytest.mark.mpi
 def test_the_last_line_is_the_verdict(tmp_path):
-    assert ask(tmp_path).stdout.splitlines()[-1].startswith("this machine can measure")
-    assert (
-        ask(tmp_path, PATH=str(tmp_path), BURAN_MPICC="").stdout.splitlines()[-1].startswith("nothing can be measured")
-    )
+    assert ask(tmp_path).stdout.splitlines()[-1].startswith("this machine can")
+    assert ask(tmp_path, PATH=str(tmp_path), BURAN_MPICC="").stdout.splitlines()[-1].startswith("nothing can")
 
 
 def test_counters_are_tried_in_one_group():

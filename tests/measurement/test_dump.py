@@ -189,7 +189,7 @@ def test_files_of_many_ranks_lie_in_several_folders(tmp_path):
     profile = read_dumps(tmp_path, ranks)
     assert [location.rank for location in profile.locations] == list(range(ranks))
     (tmp_path / "ranks-002048" / "rank-002049.buran").unlink()
-    with pytest.raises(RunError, match=r"1 of 2050 ranks have left no profile: 2049"):
+    with pytest.raises(RunError, match=r"1 of 2050 .* 2049"):
         read_dumps(tmp_path, ranks)
 
 

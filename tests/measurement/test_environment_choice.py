@@ -204,10 +204,10 @@ def test_a_compiler_that_is_not_here_is_named_before_anything_is_built(
         environments={"gnu": {"compiler": "gcc"}, "llvm": {"compiler": missing}},
     )
     assert main(["check", str(path)]) == Exit.ENVIRONMENT
-    assert f"key environments.llvm.compiler: {missing}" in capsys.readouterr().err
+    assert f"environments.llvm.compiler: {missing}" in capsys.readouterr().err
     with pytest.raises(ToolError) as error:
         _ = open_session(path).target
-    assert f"key environments.llvm.compiler: {missing}" in str(error.value)
+    assert f"environments.llvm.compiler: {missing}" in str(error.value)
 
 
 @pytest.mark.mpi

@@ -169,7 +169,7 @@ def test_process_that_leaves_without_finalize_makes_the_run_incomplete(program, 
 def test_lost_rank(program, tmp_path):
     launch(program, tmp_path / "run", ranks=3)
     (tmp_path / "run" / "rank-000001.buran").unlink()
-    with pytest.raises(RunError, match="1 of 3 ranks have left no profile: 1"):
+    with pytest.raises(RunError, match=r"1 of 3 .*: 1\n"):
         read_dumps(tmp_path / "run", 3)
     with pytest.raises(RunError, match="3 processes instead of 2"):
         read_dumps(tmp_path / "run", 2)

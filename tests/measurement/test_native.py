@@ -309,5 +309,5 @@ def test_profiles_of_two_binaries_are_not_mixed(torture, tmp_path):
     launch(other, tmp_path / "run")
     names = sorted(path.name for path in (tmp_path / "run").iterdir())
     assert names[1] == "rank-000000.buran" and len(names) == 2  # the second did not overwrite the first
-    with pytest.raises(Exception, match="2 processes have left profiles"):
+    with pytest.raises(Exception, match="2 processes"):
         read_dumps(tmp_path / "run", 1)

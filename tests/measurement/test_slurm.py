@@ -81,21 +81,22 @@ def test_an_allocation_that_was_not_asked_for_is_named(wanted: Placement, compla
 
 def test_ranks_on_another_number_of_nodes_are_named() -> None:
     assert misplaced(["n1", "n2", "n1"], Placement(3, 1, 2)) is None
-    assert misplaced(["n1", "n1"], Placement(2, 1, 2)) == "the ranks ran on 1 nodes instead of 2: n1"
+    assert misplaced(["n1", "n1"], Placement(2, 1, 2)).endswith("1 nodes instead of 2: n1")
 
 
 def test_the_task_that_failed_first_is_found(tmp_path: Path) -> None:
-    log = tmp_path / "stderr.log"
+    log, first = tmp_path / "stderr.log", "n3: task 1: Exited with exit code 7"
     log.write_text(
         "slurmstepd-n3: error: *** STEP 5.2 ON n3 CANCELLED AT 2026-11-20T14:08:00 ***\n"
         "srun: error: n3: task 0: Terminated\nsrun: error: n4: tasks 2-3: Terminated\n"
-        "srun: error: n3: task 1: Exited with exit code 7\nsrun: Force Terminated StepId=5.2\n"
+        f"srun: error: {first}\nsrun: Force Terminated StepId=5.2\n"
     )
-    assert SLURM.first_failure(log) == "n3: task 1: Exited with exit code 7"
+    assert SLURM.first_failure(log) == first
     oom = "Detected 1 oom-kill event(s) in StepId=7.0. Some of your processes may have been killed by the OOM handler."
     for line in (oom, "StepId=7.0 exceeded memory limit (1547304960 > 734003200), being killed"):
         log.write_text(f"slurmstepd: error: {line}\nsrun: error: n3: task 1: Out Of Memory\n")
-        assert SLURM.first_failure(log) == f"{line}: see resources.memory_mb"
+        failure = str(SLURM.first_failure(log))
+        assert failure.startswith(line) and failure.endswith("resources.memory_mb")
     log.write_text("anything else\n")
     assert SLURM.first_failure(log) is None
 
@@ -199,10 +200,9 @@ def test_outages_are_noticed(fake: Path) -> None:
 def test_a_launcher_that_had_to_wait_is_told_from_the_program(tmp_path: Path) -> None:
     log = tmp_path / "stderr.log"
     assert SLURM.launcher_waited(log) is None
-    log.write_text(
-        "srun: lua: hello\nsrun: Job 5 step creation temporarily disabled, retrying (Requested nodes are busy)\n"
-    )
-    assert SLURM.launcher_waited(log) == "Job 5 step creation temporarily disabled, retrying (Requested nodes are busy)"
+    waits = "Job 5 step creation temporarily disabled, retrying (Requested nodes are busy)"
+    log.write_text(f"srun: lua: hello\nsrun: {waits}\n")
+    assert SLURM.launcher_waited(log) == waits
     log.write_text("the program says: srun: step creation temporarily disabled\nsrun: error: n1: task 0: Exited\n")
     assert SLURM.launcher_waited(log) is None
 
@@ -210,7 +210,7 @@ def test_a_launcher_that_had_to_wait_is_told_from_the_program(tmp_path: Path) ->
 def test_a_missing_command_is_named_and_not_waited_for(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(fake))
     script(fake, "squeue", "exit 0")
-    with pytest.raises(ToolError, match="scontrol is not on PATH") as error:
+    with pytest.raises(ToolError, match="scontrol") as error:
         SLURM.partition(None, None)
     assert "load its module" in str(error.value) and error.value.exit_code == 3
 
@@ -239,7 +239,7 @@ def test_sacct_is_used_only_where_it_knows_something(fake: Path, kind: str, answ
 
 def test_no_slurm_is_a_clear_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ToolError, match="there is no Slurm here"):
+    with pytest.raises(ToolError, match="no Slurm"):
         SLURM.check_submission()
 
 
@@ -477,10 +477,10 @@ def test_a_partition_is_what_its_smallest_node_and_the_users_accounts_allow(fake
     usual = SLURM.partition(None, None)
     assert usual == Partition("debug", 6, 4, 8, 1000, 86400.0, ("mine", "other"), ("normal", "slow"))
     assert SLURM.partition("fast", "big&gpu") == Partition("fast", 2, 8, 8, 500, 1800.0, ("mine",), ("normal",))
-    with pytest.raises(ConfigError, match="there is no partition 'slow'") as error:
+    with pytest.raises(ConfigError, match="'slow'") as error:
         SLURM.partition("slow", None)
-    assert "choose one of: debug, fast" in str(error.value)
-    with pytest.raises(ConfigError, match="no node of the partition debug is like that"):
+    assert "debug, fast" in error.value.hint
+    with pytest.raises(ConfigError, match="partition debug"):
         SLURM.partition(None, "quick")
 
 
@@ -488,5 +488,5 @@ def test_a_partition_is_what_its_smallest_node_and_the_users_accounts_allow(fake
 def test_a_slurm_that_does_not_answer_has_no_empty_partition(fake: Path, silent: str) -> None:
     playing(fake)
     script(fake, silent, "echo 'Unable to contact slurm controller' >&2; exit 1")
-    with pytest.raises(ToolError, match="Slurm does not answer"):
+    with pytest.raises(ToolError, match="not answer"):
         SLURM.partition(None, None)

@@ -129,7 +129,7 @@ def test_rules_that_match_nothing_are_found_over_all_objects(sources):
     assert features.unmatched_lines == (3, 7)
     assert {function.id for function in features.functions if function.hooked} == {"main", "nest"}
     notes = notes_on(features, text)
-    assert any("line 3 (INCLUDE main misspelt)" in note for note in notes)
+    assert any("line 3 (" in note for note in notes)
     assert any("line 7 (EXCLUDE */third.c)" in note for note in notes)
 
 
@@ -165,7 +165,7 @@ def test_code_compiled_without_the_wrappers_is_noticed(sources):
     assert features(()).foreign == ()
     assert notes_on(features(())) == ()
     assert features(("first",)).foreign == ("nest", "straight")
-    assert "Parts of the program" in notes_on(features(("first",)))[0]
+    assert notes_on(features(("first",)))[0].endswith(": nest, straight")
     assert features(("second",)).foreign == ("main",)
     assert "main function" in notes_on(features(("second",)))[0]
     assert features(("first", "second")) is None
@@ -216,7 +216,7 @@ def test_a_build_is_inspected(sources):
     for mode in ("vanilla", "effort"):  # compiled without the wrappers, linked with and without them
         compile_with(sources, "-c", "first.c", "second.c", mode="vanilla")
         compile_with(sources, "first.o", "second.o", "-o", "program", mode=mode)
-        with pytest.raises(BuildError, match="no code of the program was compiled with Buran's wrappers"):
+        with pytest.raises(BuildError, match="Buran's wrappers"):
             backend.inspect_build(sources / "program", sources, "", Mode.TIME)
     (sources / "start.sh").write_text("#!/bin/sh\nexec ./program\n")
     features, notes = backend.inspect_build(sources / "start.sh", sources, "", Mode.TIME)

@@ -204,7 +204,7 @@ def test_a_claim_of_a_slurm_job_lives_as_long_as_slurm_says(
     monkeypatch.setattr(SLURM, "job_state", lambda job, restarts: state)
     claims._live_jobs.clear()
     claim = claim_of(tmp_path, **names)
-    assert str(claims.owner_of(claim)) == "Slurm job 12 (process 1 on elsewhere)"
+    assert "Slurm job 12" in str(claims.owner_of(claim))
     if not fresh:
         long_ago = time.time() - claims.HEARTBEAT_TIMEOUT_S - 1
         os.utime(claim, (long_ago, long_ago))
@@ -242,8 +242,8 @@ def test_a_claim_of_a_scheduler_that_is_not_known_here_is_waited_for_in_words(
     with claims.claimed(claim):
         assert len(pauses) == 3
     (said,) = capsys.readouterr().err.splitlines()
-    assert str(claim) in said and "moon job 7 (process 1 on elsewhere)" in said
-    assert "does not know the scheduler 'moon'" in said and "install the package that brings it, or remove" in said
+    assert str(claim) in said and "moon job 7" in said
+    assert "'moon'" in said
 
 
 def test_clocks_of_hosts_may_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

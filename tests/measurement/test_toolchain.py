@@ -46,7 +46,7 @@ def test_mpi_beside_python_is_found(bare_machine, tmp_path):
         script(beside, name, 'echo "#define MPICH_VERSION \\"5.0.2\\""')
     with pytest.raises(ToolError) as caught:
         find_toolchain()
-    assert "no C and C++ compiler found" in str(caught.value)
+    assert "g++" in str(caught.value.why) or "gcc" in str(caught.value.why)
 
 
 def test_of_two_mpis_in_a_folder_the_parts_of_one_are_taken(bare_machine, monkeypatch):
@@ -64,7 +64,7 @@ def test_mpi_that_does_not_work(bare_machine):
     script(bare_machine, "mpicc", "echo no licence >&2; exit 1")
     for name in ("mpicxx", "mpiexec"):
         script(bare_machine, name, "")
-    with pytest.raises(ToolError, match="the MPI compiler wrapper does not work") as caught:
+    with pytest.raises(ToolError, match="compiler wrapper") as caught:
         find_toolchain()
     assert "no licence" in str(caught.value)
 
@@ -85,7 +85,7 @@ def test_kinds_of_mpi(macros, expected):
 
 
 def test_unknown_mpi():
-    with pytest.raises(ToolError, match="unknown kind of MPI"):
+    with pytest.raises(ToolError, match="kind of MPI"):
         installed._mpi_from_macros("#define SOMETHING 1\n", "mpicc")
 
 
@@ -132,8 +132,8 @@ def test_unusable_clang_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(installed, "plugin_headers", no_headers)
     tools = find_toolchain()
     assert tools.kind == "gcc-fallback"
-    assert any("notclang: is not a clang" in note for note in tools.notes)
-    assert any("gcc: has no headers for compiler plugins" in note for note in tools.notes)
+    assert any("notclang: " in note for note in tools.notes)
+    assert any("/gcc: " in note for note in tools.notes)
 
 
 @pytest.mark.thorough

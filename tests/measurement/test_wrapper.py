@@ -175,7 +175,7 @@ def test_plain_compilers_take_an_mpi_layer_that_needs_no_mpi():
 
 
 def test_unknown_mode():
-    with pytest.raises(UsageError, match="unknown build mode `fast`"):
+    with pytest.raises(UsageError, match="`fast`"):
         translate(["a.c"], wrapper=MPICC, mode="fast", toolchain=CLANG)
 
 
