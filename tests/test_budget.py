@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from buran import budget
+from buran.campaign.document import read_yaml
 from buran.campaign.mistakes import CampaignError
-from buran.campaign.yaml_document import read_yaml
 from buran.errors import FormatError, UsageError
 from buran.files import read_json
-from buran.modeling.tensor.store import load_model
+from buran.modeling.tensor.model import load_model
 from buran.profiles.cubex_read import read_cubex
 from buran.profiles.cubex_write import write_cubex
 from buran.profiles.experiment.read import read_experiment

@@ -12,12 +12,12 @@ from buran.extensions import ExtensionPoint
 
 if TYPE_CHECKING:
     from buran.campaign.config import Campaign
+    from buran.campaign.document import YamlDocument
     from buran.campaign.mistakes import Mistake
     from buran.campaign.point import Point, Value
     from buran.campaign.records import RunRecord
     from buran.campaign.sections import EnvironmentKeys
     from buran.campaign.shape import CampaignFile
-    from buran.campaign.yaml_document import YamlDocument
     from buran.measurement.backends.base import Backend
     from buran.measurement.finding import Finding
     from buran.measurement.machine.machine import RunJob

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from buran.campaign.config import Campaign
+from buran.campaign.document import read_yaml
 from buran.campaign.load import load_campaign
-from buran.campaign.yaml_document import read_yaml
 from buran.errors import BuranError
 from buran_studies.machine.counts import differences
 from buran_studies.machine.laboratory import bench_for

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from buran.campaign.document import read_yaml
 from buran.campaign.mistakes import CampaignError
-from buran.campaign.yaml_document import read_yaml
 
 
 def read(tmp_path: Path, text: str | bytes) -> dict[str, object]:

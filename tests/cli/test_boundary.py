@@ -163,7 +163,7 @@ def test_numbers_that_no_float_holds_are_damage(tmp_path: Path, number: str) -> 
 
 
 def test_damaged_tensor_files_are_no_models(tmp_path: Path) -> None:
-    from buran.modeling.tensor.store import load_model
+    from buran.modeling.tensor.model import load_model
 
     path = tmp_path / "m.npz"
     header = json.dumps({"format": "buran", "version": 1, "axes": [], "free": [], "observations": 10**400})

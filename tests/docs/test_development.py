@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from snippets import ROOT, blocks_of, name_of
 
-from buran.campaign.backends import BACKENDS
-from buran.campaign.strategies import STRATEGIES
+from buran.campaign.strategies import BACKENDS, STRATEGIES
 from buran.cli import main
 from buran.errors import ConfigError, FormatError
 from buran.files import not_synced, write_json

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from buran.campaign.inputs import Input
+from buran.campaign.resources import Input
 from buran.campaign.sections import InputKeys
 from buran.errors import BuildError
 from buran.measurement import run_folder

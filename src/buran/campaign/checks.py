@@ -7,18 +7,17 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from buran.campaign.backends import BACKENDS
 from buran.campaign.config import Campaign
 from buran.campaign.document import below
-from buran.campaign.environments import launcher_names
 from buran.campaign.expressions import FUNCTIONS
-from buran.campaign.inputs import Input
+from buran.campaign.launcher import launcher_names
 from buran.campaign.mistakes import KeyPath, Mistake, TextError, did_you_mean, listed, no_parameter
 from buran.campaign.point import Point, Value
+from buran.campaign.resources import Input
 from buran.campaign.sections import ParameterKeys
 from buran.campaign.shape import COMMAND, CampaignFile
 from buran.campaign.space import check_target_value, parameter_values
-from buran.campaign.strategies import BUILT_IN, KEYS, abilities_of
+from buran.campaign.strategies import BACKENDS, BUILT_IN, KEYS, abilities_of
 from buran.errors import PluginError, UsageError
 from buran.features import simulated
 from buran.profiles.extrap_names import extrap_names

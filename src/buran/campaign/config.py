@@ -12,10 +12,9 @@ from typing import Any
 from buran.campaign.document import below
 from buran.campaign.expressions import Expression, ExpressionError, written_out
 from buran.campaign.identity import requested, with_first_names
-from buran.campaign.inputs import Input
 from buran.campaign.launcher import Launch, Placement, launch, resolve, under_modules, usable_cores, with_modules
 from buran.campaign.point import Point, Value, has_all_steps
-from buran.campaign.resources import Formulas, NodeKind, count_of, seconds_of
+from buran.campaign.resources import Formulas, Input, NodeKind, count_of, seconds_of
 from buran.campaign.sections import EnvironmentKeys, PartitionKeys, ResourcesKeys
 from buran.campaign.shape import CampaignFile
 from buran.campaign.space import extrapolated

@@ -11,13 +11,12 @@ from pathlib import Path
 
 from buran.campaign import checks
 from buran.campaign.config import Campaign
-from buran.campaign.document import read_campaign_file
-from buran.campaign.environments import environment_mistakes, environments_of
+from buran.campaign.document import YamlDocument, read_campaign_file
 from buran.campaign.expressions import Expression, ExpressionError, Kind, compile_expression
-from buran.campaign.inputs import Input
+from buran.campaign.launcher import environment_mistakes, environments_of
 from buran.campaign.mistakes import CampaignError, KeyPath, Mistake, TextError
 from buran.campaign.point import Point, Value, step_values
-from buran.campaign.resources import AUTO, Formulas, check_resource
+from buran.campaign.resources import AUTO, Formulas, Input, check_resource
 from buran.campaign.shape import CampaignFile
 from buran.campaign.space import (
     MOST_POINTS,
@@ -30,7 +29,6 @@ from buran.campaign.space import (
 )
 from buran.campaign.template import Template, parse_template, parse_words
 from buran.campaign.validation import validate
-from buran.campaign.yaml_document import YamlDocument
 from buran.errors import ConfigError
 from buran.features import FEATURES, simulated
 from buran.wording import word_of

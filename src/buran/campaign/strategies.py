@@ -1,4 +1,4 @@
-"""The strategies that there are, and what they say of themselves: for checks of campaign files, and for planning."""
+"""The strategies and measurement systems that campaign files name, and what strategies say of themselves."""
 
 from __future__ import annotations
 
@@ -106,3 +106,15 @@ def abilities_of(name: str) -> Abilities:
             hint="its author makes them an object of buran.campaign.strategies.Abilities",
         )
     return abilities
+
+
+BACKENDS: ExtensionPoint[object] = ExtensionPoint(
+    "backend",
+    "buran.backends",
+    object,
+    {
+        "embedded": "buran.measurement.backends.embedded:EMBEDDED",
+        "command": "buran.measurement.backends.command:COMMAND",
+    },
+    {"simulated": "buran-studies"},
+)

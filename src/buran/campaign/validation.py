@@ -12,10 +12,10 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import ErrorDetails
 
 from buran import __version__
+from buran.campaign.document import YamlDocument
 from buran.campaign.identity import FIRST_NAMES
 from buran.campaign.mistakes import ANY, KeyPath, Mistake, did_you_mean, listed, nearest, spelled
 from buran.campaign.shape import CampaignFile, shape_of_files
-from buran.campaign.yaml_document import YamlDocument
 from buran.features import FEATURES
 from buran.profiles.metrics import BROUGHT
 

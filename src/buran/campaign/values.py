@@ -23,10 +23,9 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticKnownError, core_schema
 
-from buran.campaign.backends import BACKENDS
 from buran.campaign.identity import Decides
 from buran.campaign.point import canonical
-from buran.campaign.strategies import STRATEGIES
+from buran.campaign.strategies import BACKENDS, STRATEGIES
 from buran.errors import UsageError
 from buran.exponents import MOST_LOGS, MOST_POWER, read_exponents
 from buran.profiles.metrics import requested_by

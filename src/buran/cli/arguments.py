@@ -6,9 +6,13 @@ import argparse
 import math
 from collections.abc import Collection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from buran.errors import UsageError
 from buran.wording import Category
+
+if TYPE_CHECKING:
+    from buran.workflow.session import Session
 
 CAMPAIGN_FILE = Path("campaign.yaml")
 """What is meant where no campaign file is named: that of the current folder."""
@@ -112,3 +116,21 @@ def named_numbers(
         if not math.isfinite(out[name]):
             raise _no_point(text, f"{name}={number}", example, option)
     return out
+
+
+def open_to_read(path: Path) -> Session:
+    """Open a campaign by its file or by a folder of its results, and say what is missing here to measure it.
+
+    Raises
+    ------
+    UsageError
+        The folder is of no campaign, or the file has mistakes.
+    """
+    from buran.campaign.layout import campaign_file
+    from buran.cli.terminal import note
+    from buran.workflow.session import open_session
+
+    session = open_session(campaign_file(path), to_read=True)
+    for remark in session.remarks:
+        note(remark)
+    return session

@@ -1,4 +1,4 @@
-"""``buran correct``: an analytical model, corrected by measurements; and what ``buran predict`` makes of it."""
+"""``buran correct``: an analytical model, corrected by measurements."""
 
 from __future__ import annotations
 
@@ -163,48 +163,3 @@ def _text(corrected: Corrected) -> str:
 
 def _number(value: float) -> str:
     return f"{value:.4g}" if math.isfinite(value) else "none"
-
-
-def is_corrected(path: Path) -> bool:
-    """Tell from its first bytes whether a file is a corrected model of any version."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return b'"buran-corrected/' in file.read(200)
-
-
-def predictions(path: Path, points: Sequence[Mapping[str, float | str]]) -> tuple[list[str], list[list[Any]]]:
-    """Return header and rows: variables, prediction, the correction's factor, and whether it is trusted there.
-
-    Parameters
-    ----------
-    path
-        A file that `buran correct -o` wrote.
-    points
-        Values by the variables' names.
-
-    Raises
-    ------
-    FormatError, UsageError
-        For a damaged file, no points, missing variables and values that are no positive numbers.
-    """
-    import numpy as np
-
-    from buran.modeling.correction import load_corrected
-
-    model = load_corrected(path)
-    names = list(model.base.variables)
-    if not points:
-        raise UsageError("there are no points to predict", hint="give --at P=V,... or a CSV file")
-    for point in points:
-        check_coordinates(point, names)
-    try:
-        prediction = model.predict([[float(point[name]) for name in names] for point in points])
-    except (TypeError, ValueError):
-        raise UsageError("the values of variables are numbers", why="some are not") from None
-    numbers = np.stack([prediction.value, prediction.lower, prediction.upper, prediction.factor], axis=1)
-    rows = [
-        [*(point[name] for name in names), *(None if number != number else number for number in row), inside]
-        for point, row, inside in zip(points, numbers.tolist(), prediction.in_domain.tolist(), strict=True)
-    ]
-    return [*names, "predicted", "lower", "upper", "correction", "within twice the measured values"], rows

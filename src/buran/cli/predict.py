@@ -5,16 +5,15 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import math
 import sys
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from buran.cli.arguments import add_loudness, named_values
 from buran.cli.terminal import table
 from buran.errors import Exit, FormatError, UsageError, check_coordinates
+from buran.files import finite_or_none
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,26 +56,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print predictions."""
-    from buran.cli.correct import is_corrected
-    from buran.cli.correct import predictions as corrected_predictions
     from buran.cli.model import is_models_file
     from buran.modeling.tensor import load_model
 
     check_level(arguments.level)
-    corrected = is_corrected(arguments.model)
+    points, corrected = given_points(arguments), holds(arguments.model, "buran-corrected/")
     notes: dict[str, str] = {}
-    if corrected or is_models_file(arguments.model):
-        of_kind = corrected_predictions if corrected else partial(of_models, level=arguments.level)
-        header, rows = of_kind(arguments.model, given_points(arguments))
-        notes = {} if corrected else {"metric": "run time", "unit": "s"}
-        notes = {"metric": "figures of merit"} if header[-1] == "unit" else notes
+    if corrected:
+        header, rows = of_corrected(arguments.model, points)
+    elif is_models_file(arguments.model):
+        header, rows = of_models(arguments.model, points, arguments.level)
+        notes = {"metric": "figures of merit"} if header[-1] == "unit" else {"metric": "run time", "unit": "s"}
     else:
         model, notes = load_model(arguments.model)
-        header, rows = _predictions(model, arguments)
+        header, rows = _of_tensor(model, points, arguments)
     if arguments.json:
-        print(
-            json.dumps({"notes": notes, "predictions": [dict(zip(header, row, strict=True)) for row in rows]}, indent=2)
-        )
+        predictions = [dict(zip(header, row, strict=True)) for row in rows]
+        print(json.dumps({"notes": notes, "predictions": predictions}, indent=2))
     elif arguments.csv:
         csv.writer(sys.stdout, lineterminator="\n").writerows([header, *rows])
     else:
@@ -87,17 +83,23 @@ def run(arguments: argparse.Namespace) -> int:
     return int(Exit.DONE)
 
 
-def _predictions(model: TensorModel, arguments: argparse.Namespace) -> tuple[list[str], list[list[Any]]]:
+def holds(path: Path, schema: str) -> bool:
+    """Tell from its first bytes whether a file names a schema, or any version of a kind."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return f'"{schema}'.encode() in file.read(200)
+
+
+def _of_tensor(
+    model: TensorModel, points: Sequence[Mapping[str, float | str]], arguments: argparse.Namespace
+) -> tuple[list[str], list[list[Any]]]:
     import numpy as np
 
     from buran.modeling.numerics.intervals import of_logarithm
     from buran.modeling.tensor.axes import columns_of
 
-    points = given_points(arguments)
-    if not points:
-        raise UsageError("there are no points to predict", hint="give --at P=V,... or a CSV file")
-    for point in points:
-        check_coordinates(point, model.names)
+    _check_points(points, model.names)
     values = np.empty((len(points), len(model.names)), dtype=object)
     for i, point in enumerate(points):
         values[i] = [point[name] for name in model.names]
@@ -105,8 +107,48 @@ def _predictions(model: TensorModel, arguments: argparse.Namespace) -> tuple[lis
     error = model.error(columns_of(values), arguments.level, arguments.unseen)
     bounds = of_logarithm(times, error, spread)
     columns = zip(values.tolist(), times, *bounds, strict=True)
-    rows = [[*row, *(_finite(number) for number in numbers)] for row, *numbers in columns]
+    rows = [[*row, *(finite_or_none(number) for number in numbers)] for row, *numbers in columns]
     return [*model.names, "predicted", "lower", "upper"], rows
+
+
+def of_corrected(path: Path, points: Sequence[Mapping[str, float | str]]) -> tuple[list[str], list[list[Any]]]:
+    """Return header and rows: variables, prediction, the correction's factor, and whether it is trusted there.
+
+    Parameters
+    ----------
+    path
+        A file that `buran correct -o` wrote.
+    points
+        Values by the variables' names.
+
+    Raises
+    ------
+    FormatError, UsageError
+        For a damaged file, no points, missing variables and values that are no positive numbers.
+    """
+    from buran.modeling.correction import load_corrected
+
+    model = load_corrected(path)
+    names = list(model.base.variables)
+    _check_points(points, names)
+    try:
+        found = model.predict([[float(point[name]) for name in names] for point in points])
+    except (TypeError, ValueError):
+        raise UsageError("the values of variables are numbers", why="some are not") from None
+    columns = (found.value, found.lower, found.upper, found.factor, found.in_domain)
+    rows = [
+        [*(point[name] for name in names), *map(finite_or_none, numbers), inside]
+        for point, *numbers, inside in zip(points, *(column.tolist() for column in columns), strict=True)
+    ]
+    return [*names, "predicted", "lower", "upper", "correction", "within twice the measured values"], rows
+
+
+def _check_points(points: Sequence[Mapping[str, float | str]], names: Sequence[str]) -> None:
+    """Raise `UsageError` unless there are points, each with these parameters."""
+    if not points:
+        raise UsageError("there are no points to predict", hint="give --at P=V,... or a CSV file")
+    for point in points:
+        check_coordinates(point, names)
 
 
 def check_level(level: float) -> None:
@@ -117,17 +159,15 @@ def check_level(level: float) -> None:
 
 def given_points(arguments: argparse.Namespace) -> list[dict[str, float | str]]:
     """Return the points that are named with --at, then those of the CSV file."""
-    points = [_point(text) for text in arguments.at]
-    return points if arguments.points is None else [*points, *_read_points(arguments.points)]
+    from buran.cli.tables import read_table
 
-
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
-
-
-def _point(text: str) -> dict[str, float | str]:
-    """Read ``p=4096,solver=amg``."""
-    return {name: _value(value) for name, value in named_values(text, "p=64,solver=cg").items()}
+    points = [
+        {name: _value(value) for name, value in named_values(text, "p=64,solver=cg").items()} for text in arguments.at
+    ]
+    if arguments.points is not None:
+        header, rows = read_table(arguments.points)
+        points += [{name: _value(text) for name, text in zip(header, row, strict=True)} for row in rows]
+    return points
 
 
 def _value(text: str) -> float | str:
@@ -135,13 +175,6 @@ def _value(text: str) -> float | str:
         return float(text)
     except ValueError:
         return text
-
-
-def _read_points(path: Path) -> list[dict[str, float | str]]:
-    from buran.cli.tables import read_table
-
-    header, rows = read_table(path)
-    return [{name: _value(text) for name, text in zip(header, row, strict=True)} for row in rows]
 
 
 def of_models(
@@ -179,7 +212,7 @@ def of_models(
     for models in everything:
         bounds = models.predict_interval(at, level)
         columns = zip(at.tolist(), models.predict(at)[0], *(end[0] for end in bounds), strict=True)
-        rows += [[models.metric, *point, *map(_finite, numbers), models.unit] for point, *numbers in columns]
+        rows += [[models.metric, *point, *map(finite_or_none, numbers), models.unit] for point, *numbers in columns]
     return ["figure", *everything[0].parameters, "predicted", "lower", "upper", "unit"], rows
 
 
@@ -189,10 +222,7 @@ def _points_of(sets: Sequence[ModelSet], points: Sequence[Mapping[str, float | s
     from buran.campaign.point import canonical
 
     whole = sets[0]
-    if not points:
-        raise UsageError("there are no points to predict", hint="give --at P=V,... or a CSV file")
-    for point in points:
-        check_coordinates(point, whole.parameters)
+    _check_points(points, whole.parameters)
     try:
         at = np.array([[float(canonical(point[name])) for name in whole.parameters] for point in points])
     except (TypeError, ValueError):
@@ -220,5 +250,5 @@ def _run_times(
     total, apart = whole.predict(at)[0], startup.predict(at)[0]
     low, high = (bounds[0] for bounds in whole.predict_interval(at, level))
     columns = zip(at.tolist(), total, np.maximum(low, 0.0), high, total - apart, apart, strict=True)
-    rows = [[*point, *map(_finite, numbers)] for point, *numbers in columns]
+    rows = [[*point, *map(finite_or_none, numbers)] for point, *numbers in columns]
     return [*whole.parameters, "predicted", "lower", "upper", "call paths", "start-up and shutdown"], rows

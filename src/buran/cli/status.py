@@ -7,8 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from buran.cli.arguments import OF_RESULTS, add_campaign_file, add_loudness
-from buran.cli.reading import open_to_read
+from buran.cli.arguments import OF_RESULTS, add_campaign_file, add_loudness, open_to_read
 from buran.cli.terminal import duration, hushed, note, style, table
 from buran.errors import Exit
 

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Verify results; exit code 1 if anything is damaged and was not repaired."""
-    from buran.campaign.results import campaign_file
+    from buran.campaign.layout import campaign_file
     from buran.workflow.engine.controller import sole_controller
     from buran.workflow.session import open_session
     from buran.workflow.views.verify import differences, folders_of, repair

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from buran.campaign.inputs import Input
+from buran.campaign.resources import Input
 from buran.files import check_room
 
 Stamps = Mapping[Path, tuple[int, int]]

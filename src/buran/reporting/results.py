@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from buran.campaign.results import MODELS, REPORT, results_folder
+from buran.campaign.layout import MODELS, REPORT, results_folder
 from buran.files import JsonObject, read_json
 from buran.instrumentation.filter_file import Filter, parse
 from buran.modeling.pmnf.model_set import ModelSet, read_models

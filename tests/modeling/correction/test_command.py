@@ -10,7 +10,7 @@ import pytest
 from truths import PLACES, contended
 
 from buran.cli import main
-from buran.cli.correct import is_corrected, predictions
+from buran.cli.predict import holds, of_corrected
 from buran.cli.tables import read_times
 from buran.errors import BuranError
 from buran.modeling.correction import load_corrected
@@ -134,17 +134,17 @@ def test_predict_takes_corrected_models(files: tuple[Path, Path], capsys: pytest
 def test_predictions_of_a_written_model(files: tuple[Path, Path]) -> None:
     model, data = files
     out = data.with_name("out.json")
-    assert not is_corrected(out) and not is_corrected(data)
+    assert not any(holds(each, "buran-corrected/") for each in (out, data))
     assert main(["correct", str(model), str(data), "--case", "terms", "-o", str(out), "--json"]) == 0
-    assert is_corrected(out)
-    header, rows = predictions(out, [{"n": 400.0, "p": 32}, {"p": 4096, "n": 400}])
+    assert holds(out, "buran-corrected/")
+    header, rows = of_corrected(out, [{"n": 400.0, "p": 32}, {"p": 4096, "n": 400}])
     assert header[:6] == ["p", "n", "predicted", "lower", "upper", "correction"]
     assert rows[0][2] == pytest.approx(contended(np.array([[32.0, 400.0]]), 0)[0], rel=0.1)
     assert [row[6] for row in rows] == [True, False]
     assert rows[0][3] < rows[0][2] < rows[0][4] and rows[1][4] / rows[1][3] > rows[0][4] / rows[0][3]
     for wrong, what in (([], "no points"), ([{"p": 1}], "no value of n"), ([{"p": 1, "n": "x"}], "are numbers")):
         with pytest.raises(BuranError, match=what):
-            predictions(out, wrong)
+            of_corrected(out, wrong)
 
 
 def test_a_models_file_is_a_base_model(files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:

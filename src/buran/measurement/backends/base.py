@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from buran.campaign.backends import BACKENDS
+from buran.campaign.strategies import BACKENDS
 from buran.campaign.config import Campaign
 from buran.campaign.document import read_campaign_file
 from buran.campaign.mistakes import CampaignError, Mistake

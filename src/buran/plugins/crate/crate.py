@@ -15,10 +15,9 @@ import yaml
 
 from buran import __version__
 from buran.campaign.document import read_campaign_file
-from buran.campaign.layout import Layout
+from buran.campaign.layout import REPORT, Layout
 from buran.campaign.plan import Mode
 from buran.campaign.records import RECORD, BuildRecord, read_build
-from buran.campaign.results import REPORT
 from buran.errors import UsageError
 from buran.extensions import from_extra
 from buran.features import FEATURES

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, StringConstraints, ValidationError, model_validator
 
+from buran.campaign.document import YamlDocument
 from buran.campaign.identity import Keys
 from buran.campaign.mistakes import CampaignError, KeyPath, Mistake, spelled
 from buran.campaign.values import NumberPattern, OfTarget, OneOf, OrText
-from buran.campaign.yaml_document import YamlDocument
 from buran.features import Feature, Key
 
 if TYPE_CHECKING:

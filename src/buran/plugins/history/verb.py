@@ -47,8 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
     """List, check or record."""
     if arguments.check or arguments.record:
         return _of_this_version(arguments)
+    from buran.campaign.layout import campaign_file
     from buran.campaign.load import load_campaign
-    from buran.campaign.results import campaign_file
 
     if arguments.file == CAMPAIGN_FILE and not arguments.file.exists():
         return _list_campaigns(arguments)
@@ -127,7 +127,7 @@ def _show(entries: Sequence[Version], page: Path | None) -> None:
 
 def _of_this_version(arguments: argparse.Namespace) -> int:
     """Record the finished campaign of a file, or compare it with the versions that were recorded before it."""
-    from buran.cli.reading import open_to_read
+    from buran.cli.arguments import open_to_read
     from buran.plugins.history.check import check
     from buran.plugins.history.entry import entry_of
     from buran.plugins.history.feature import enter

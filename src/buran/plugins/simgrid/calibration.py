@@ -10,9 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
+from buran.campaign.layout import results_folder
 from buran.campaign.mistakes import listed
 from buran.campaign.point import Value
-from buran.campaign.results import results_folder
 from buran.files import Stored, digest
 
 CALIBRATION = "calibration.json"

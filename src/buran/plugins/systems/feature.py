@@ -9,10 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from buran.campaign.document import below, over, with_included
+from buran.campaign.document import YamlDocument, below, over, with_included
 from buran.campaign.mistakes import CampaignError, KeyPath, Mistake, did_you_mean, listed, spelled
 from buran.campaign.values import OfQueue, Word
-from buran.campaign.yaml_document import YamlDocument
 from buran.features import Feature, Key
 
 SYSTEM = "system"

@@ -11,9 +11,9 @@ import numpy as np
 
 from buran.campaign.config import Campaign
 from buran.campaign.document import below
+from buran.campaign.layout import FINDINGS, REPORT, results_folder
 from buran.campaign.mistakes import CampaignError, Mistake
 from buran.campaign.point import Point
-from buran.campaign.results import FINDINGS, REPORT, results_folder
 from buran.errors import FormatError, UsageError
 from buran.files import read_json
 from buran.plugins.versions import KEY, name_of_earlier

@@ -25,7 +25,7 @@ def _misfits(campaign: Campaign) -> Iterable[Mistake]:
 
 def _identity(campaign: Campaign) -> Mapping[str, list[str]]:
     """Return digests of the files that a comparison reads."""
-    from buran.campaign.results import FINDINGS, REPORT
+    from buran.campaign.layout import FINDINGS, REPORT
     from buran.files import file_sha256
     from buran.plugins.versions.earlier import earlier_results
     from buran.profiles.experiment import TABLE

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from buran.cli.reading import open_to_read
+from buran.cli.arguments import open_to_read
 from buran.cli.report import say_remarks, show_file
 from buran.errors import Exit, UsageError
 from buran.modeling.numerics.tuning import MATTERS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from buran.campaign.results import REPORT, results_folder
+from buran.campaign.layout import REPORT, results_folder
 from buran.errors import UsageError
 from buran.plugins.versions.compare import compare_sides
 from buran.plugins.versions.difference import Comparison

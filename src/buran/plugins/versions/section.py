@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from buran.campaign.results import REPORT
+from buran.campaign.layout import REPORT
 from buran.errors import UsageError
 from buran.features import ReportSection
 from buran.plugins.versions.compare import compare_sides

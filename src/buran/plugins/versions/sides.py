@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 
-from buran.campaign.results import REPORT, results_folder
+from buran.campaign.layout import REPORT, results_folder
 from buran.errors import FormatError
 from buran.files import JsonObject, read_json
 from buran.modeling.pmnf.model_set import SCHEMA as MODELS_SCHEMA

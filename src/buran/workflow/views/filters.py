@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from buran.campaign.layout import FINDINGS, MODELS, campaign_file
 from buran.campaign.mistakes import listed
-from buran.campaign.results import FINDINGS, MODELS, campaign_file
 from buran.errors import FormatError, UsageError, check_coordinates
 from buran.instrumentation.callgraph import CallGraph
 from buran.instrumentation.filter_file import Filter, Rule, read_filter

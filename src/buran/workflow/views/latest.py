@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from buran.campaign.document import read_campaign_file
-from buran.campaign.results import campaign_file
+from buran.campaign.layout import campaign_file
 from buran.errors import UsageError
 from buran.workflow.collect import lost
 from buran.workflow.history import History
