@@ -12,9 +12,9 @@ from buran.campaign.point import Point
 from buran.errors import Exit
 
 
-def mistakes_of(path: Path, **options: Any) -> tuple[Mistake, ...]:
+def mistakes_of(path: Path) -> tuple[Mistake, ...]:
     with pytest.raises(CampaignError) as caught:
-        load_campaign(path, **options)
+        load_campaign(path)
     assert caught.value.exit_code == Exit.USAGE
     assert str(path) in str(caught.value)
     return caught.value.mistakes
@@ -330,11 +330,6 @@ def test_duplicate_keys_name_both_lines(write_campaign: WriteCampaign) -> None:
     text = write_campaign().read_text()
     (mistake,) = mistakes_of(write_campaign(text + "name: other\n"))
     assert f"line 1 and again on line {len(text.splitlines()) + 1}" in whole(mistake)
-
-
-def test_an_unknown_environment_on_the_command_line(write_campaign: WriteCampaign) -> None:
-    (mistake,) = mistakes_of(write_campaign(), environment="locl")
-    assert "'local'" in whole(mistake)
 
 
 def test_one_parameter_is_enough(write_campaign: WriteCampaign) -> None:

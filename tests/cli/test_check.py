@@ -71,14 +71,6 @@ def test_mistakes_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert unknown["line"] == 2 and "'name'" in unknown["hint"]
 
 
-def test_environment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    cluster = DEMO.parent / "examples" / "cluster.yaml"
-    assert run(str(cluster), "--environment", "cluster-pmix", "--json") == 0
-    assert json.loads(capsys.readouterr().out)["environment"] == "cluster-pmix"
-    with pytest.raises(CampaignError, match="no environment 'moon'"):
-        run(str(cluster), "--environment", "moon")
-
-
 def test_output_that_goes_into_the_sources_is_warned_of(tmp_path: Path) -> None:
     assert main(["init", "--example", "stencil", str(tmp_path / "c")]) == 0
     command = [sys.executable, "-m", "buran.cli", "check", str(tmp_path / "c" / "campaign.yaml")]

@@ -170,7 +170,7 @@ def test_what_is_no_campaign_file_says_what_to_do(
     ("words", "said"),
     [
         (["--chek"], "there is no verb: `buran --help`"),
-        (["check", "--enviroment", "local"], "did you mean --environment?"),
+        (["check", "--proflie", "local"], "did you mean --profile?"),
         (["run", "--retry_failed"], "did you mean --retry-failed?"),
         (["check", "a", "b"], "`buran help check` explains it"),
         (["check", "CAMPAIGN", "--profile", "./"], "a profile of Snakemake has a file config.yaml"),

@@ -1,7 +1,7 @@
 """Reading a campaign file as it counts: YAML with the line of every key, what it includes, and short words.
 
-PyYAML follows YAML 1.1, where ``1e3`` is text, ``on`` is true, ``010`` is eight and ``1:30`` is ninety. Here numbers and
-truth values are those of YAML 1.2: ``1e3`` is a thousand, only ``true`` and ``false`` are truth values.
+PyYAML follows YAML 1.1, where ``1e3`` is text, ``on`` is true, ``010`` is eight and ``1:30`` is ninety. Here numbers
+and truth values are those of YAML 1.2: ``1e3`` is a thousand, only ``true`` and ``false`` are truth values.
 """
 
 from __future__ import annotations

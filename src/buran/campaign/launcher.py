@@ -180,11 +180,11 @@ def environments_of(config: CampaignFile) -> list[str]:
     return list(dict.fromkeys(map(str, values))) or [""]
 
 
-def environment_mistakes(config: CampaignFile, used: Sequence[str], *, written: bool) -> Iterator[Mistake]:
-    """Check which environments are used, which the file may not have `written`, and all launchers."""
+def environment_mistakes(config: CampaignFile, used: Sequence[str]) -> Iterator[Mistake]:
+    """Check which environments are used, and all launchers."""
     names = tuple(config.environments)
     chosen: str | None = config.environment
-    path = ("environment",) if written else ()
+    path = ("environment",)
     if chosen in config.parameters and chosen in names:
         yield Mistake(path, f"{chosen!r} is an environment and a parameter", hint="give one of them another name")
     elif chosen in config.parameters:

@@ -36,15 +36,8 @@ from buran.wording import word_of
 FEW_VALUES = 5  # fewer cannot distinguish growth classes
 
 
-def load_campaign(path: Path, *, environment: str | None = None) -> Campaign:
+def load_campaign(path: Path) -> Campaign:
     """Read and check a campaign file.
-
-    Parameters
-    ----------
-    path
-        The file.
-    environment
-        Environment to use instead of the one the file names.
 
     Raises
     ------
@@ -61,7 +54,7 @@ def load_campaign(path: Path, *, environment: str | None = None) -> Campaign:
         collected.stop()
     assert config is not None
     try:
-        return _Loading(config, collected, path.absolute(), environment).campaign()
+        return _Loading(config, collected, path.absolute()).campaign()
     except OSError as error:
         why = f"{error.strerror}: {str(error.filename)[:200]}"
         raise CampaignError([Mistake((), "a path in the file cannot be looked at", why, "correct it", path)]) from None
@@ -101,12 +94,10 @@ class _Mistakes:
 class _Loading:
     """One reading of one file: steps add mistakes, and stop only where the next needs their result."""
 
-    def __init__(self, config: CampaignFile, mistakes: _Mistakes, path: Path, environment: str | None) -> None:
-        self.config = config if environment is None else config.model_copy(update={"environment": environment})
+    def __init__(self, config: CampaignFile, mistakes: _Mistakes, path: Path) -> None:
+        self.config = config
         self.mistakes = mistakes
         self.path = path
-        self.override = environment
-        self.chosen_by = config.environment or ""
         self.names = tuple(config.parameters)
         self.values: dict[str, Expression] = {}
 
@@ -115,7 +106,7 @@ class _Loading:
         mistakes.add(*checks.of_file(config, self.path.parent))
         environments = environments_of(config)
         environment = environments[0]
-        mistakes.add(*environment_mistakes(config, environments, written=self.override is None))
+        mistakes.add(*environment_mistakes(config, environments))
         for feature in FEATURES:
             mistakes.add(*(() if feature.mistakes is None else feature.mistakes(config, environment)))
         for name, text in config.values.items():  # each may use those above it; one mistake is one mistake
@@ -131,7 +122,7 @@ class _Loading:
         computed = self._computed(placeholders, formulas)
         mistakes.stop()
         assert formulas is not None
-        used = {*build.names, *of_run, *of_inputs, self.chosen_by}
+        used = {*build.names, *of_run, *of_inputs, config.environment or ""}
         used.update(name for expression in computed.values() for name in expression.names)
         influence = {"ranks": formulas.ranks.names, "threads": formulas.threads.names}
         reached = (checks.reach_mistakes(config, name, used, influence) for name in environments)

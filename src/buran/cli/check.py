@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from buran.cli.arguments import add_campaign_file, add_loudness, add_profile
-from buran.cli.terminal import is_quiet, table
+from buran.cli.terminal import is_quiet, style, table
 from buran.errors import Exit
 from buran.wording import counted, named
 
@@ -26,7 +26,6 @@ HELP = "check a campaign file and show what it requests; nothing is built or run
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_campaign_file(parser)
-    parser.add_argument("--environment", metavar="NAME", help="environment to check")
     add_profile(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_loudness(parser, "name every point")
@@ -56,9 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     summary = summarise(campaign)
     obstacle = SYSTEMS.load(campaign.config.backend).obstacle(campaign)
     summary["notes"] += _notes_ahead(campaign, scheduler, job, obstacle)
-    redirected = redirected_into_source(campaign)
-    if redirected is not None:
-        print(f"warning: {redirected}", file=sys.stderr)
+    warn_of_redirection(campaign)
     if arguments.json:
         print(json.dumps({"file": str(arguments.file), "valid": True, **summary}, indent=2))
     elif not is_quiet():
@@ -81,7 +78,7 @@ def _checked(arguments: argparse.Namespace) -> tuple[Campaign, Scheduler, str]:
     from buran.workflow.engine.partition import check_now, local_room
     from buran.workflow.foreign import foreign_points
 
-    campaign = load_campaign(arguments.file, environment=arguments.environment)
+    campaign = load_campaign(arguments.file)
     check_system(campaign)
     check_base_models(campaign)
     foreign_points(campaign)
@@ -109,18 +106,19 @@ def _notes_ahead(campaign: Campaign, scheduler: Scheduler, job: str, obstacle: T
         yield from () if feature.ahead is None else feature.ahead(campaign, scheduler)
 
 
-def redirected_into_source(campaign: Campaign) -> str | None:
-    """Say that the output of this command goes into a file of the sources, which then change while they are built."""
+def warn_of_redirection(campaign: Campaign) -> None:
+    """Warn if the output of this command goes into a file of the sources, which then change while they are built."""
     folder = campaign.source.resolve()
     for handle in (1, 2):
         with contextlib.suppress(OSError):
             file = Path(f"/proc/self/fd/{handle}").readlink()
             if file.is_file() and file.is_relative_to(folder) and not file.is_relative_to(campaign.results_root):
-                return (
-                    f"the output of this command goes into {file}, inside program.source: the sources would change "
-                    "while they are built. Redirect it elsewhere"
+                print(
+                    f"{style('warning:', 'yellow', sys.stderr)} the output of this command goes into {file}, inside "
+                    "program.source: the sources would change while they are built. Redirect it elsewhere",
+                    file=sys.stderr,
                 )
-    return None
+                return
 
 
 def summarise(campaign: Campaign) -> dict[str, Any]:

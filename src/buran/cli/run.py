@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from buran.cli.arguments import SNAKEMAKE, add_campaign_file, add_loudness, add_profile
 from buran.cli.terminal import hushed, is_quiet, note, style
 from buran.crash import needs_linux
-from buran.errors import Exit, UsageError
+from buran.errors import Exit, ToolError, UsageError
 from buran.wording import counted
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def drive(
     extra: list[str],
 ) -> int:
     """Run the workflow for a campaign, show progress, say how it ended."""
-    from buran.cli.check import redirected_into_source
+    from buran.cli.check import warn_of_redirection
     from buran.measurement.machine.process import Interrupted
     from buran.measurement.schedulers.base import NONE
     from buran.workflow.engine import controller
@@ -149,9 +149,7 @@ def drive(
         history = History.open(session)
         for text in (*session.target.notes, *changes_in_words(history)):
             note(text, sys.stdout)
-    redirected = redirected_into_source(session.campaign)
-    if redirected is not None:
-        print(f"{style('warning:', 'yellow')} {redirected}", file=sys.stderr)
+    warn_of_redirection(session.campaign)
     if not history.plans:
         first_plan(session)  # mistakes show before anything runs
     layout, log = session.layout, session.layout.engine_log
@@ -308,6 +306,7 @@ class _Drivers:
 
 
 def _finish(session: Session, code: int, log: Path, since: float) -> int:
+    """Say how a campaign ended, and return the exit code; raise `ToolError` if it did not get to its end."""
     from buran.cli.status import print_failures
     from buran.workflow.history import History
     from buran.workflow.report import link_latest
@@ -316,33 +315,30 @@ def _finish(session: Session, code: int, log: Path, since: float) -> int:
 
     state = progress_of(History.open(session))
     if code == 0 and not state.done and open_session(session.campaign.path).id != session.id:
-        print(f"{style('error:', 'red')} the campaign is not what it was when it began", file=sys.stderr)
-        print("  why:   its file, its sources or a compiler changed while it ran", file=sys.stderr)
-        print(
-            "  next:  let nothing write into the folder of program.source, not even the output of this command; then "
+        raise ToolError(
+            "the campaign is not what it was when it began",
+            why="its file, its sources or a compiler changed while it ran",
+            hint="let nothing write into the folder of program.source, not even the output of this command; then "
             "`buran run` again",
-            file=sys.stderr,
         )
-        return Exit.ENVIRONMENT
     if code != 0 or not state.done:
-        print(f"{style('error:', 'red')} the workflow stopped before the campaign was done", file=sys.stderr)
-        for line in _errors_in(session.layout.root / "logs", log, since):
-            print(f"  {line}", file=sys.stderr)
-        print(f"  where: {_shown(log)}", file=sys.stderr)
-        if any(History.open(session).newest_findings):
-            print(
-                "  next:  correct it, then `buran run` again; `buran report` says what is known so far", file=sys.stderr
-            )
-        return Exit.ENVIRONMENT
+        known = any(History.open(session).newest_findings)
+        raise ToolError(
+            "the workflow stopped before the campaign was done",
+            where=_shown(log),
+            why="\n".join(_errors_in(session.layout.root / "logs", log, since)),
+            hint="correct it, then `buran run` again" + ("; `buran report` says what is known so far" if known else ""),
+        )
     link_latest(session)
     print_failures(state)
     if not state.has_profiles and state.failures:
         common = by_cause(state.failures)[0]
-        print(f"{style('error:', 'red')} no instrumented run succeeded: nothing can be modelled", file=sys.stderr)
-        print(f"  why:   {common.reason} ({common.count} of {state.failed} that failed)", file=sys.stderr)
-        print(f"  where: {_shown(session.layout.root / common.log)}", file=sys.stderr)
-        print("  next:  correct it, then `buran run --retry-failed`, or `buran run` after a change", file=sys.stderr)
-        return Exit.ENVIRONMENT
+        raise ToolError(
+            "no instrumented run succeeded: nothing can be modelled",
+            where=_shown(session.layout.root / common.log),
+            why=f"{common.reason} ({common.count} of {state.failed} that failed)",
+            hint="correct it, then `buran run --retry-failed`, or `buran run` after a change",
+        )
     print(
         f"{style('done', 'green')}: {counted(state.measured, 'run')} measured, {state.failed} failed, "
         f"{state.spent_core_hours:.4g} core hours; {state.reason}"
