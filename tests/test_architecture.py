@@ -27,7 +27,6 @@ EVERYWHERE = {
     "assets",
     "extensions",
     "features",
-    "notebook",
 }
 MAY_IMPORT = {
     "profiles": set(),

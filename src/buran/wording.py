@@ -1,11 +1,12 @@
-"""Words for numbers, and tables that fit into a line."""
+"""Words for numbers, and tables that fit into a line or stand in a notebook."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 import textwrap
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from html import escape
 from itertools import zip_longest
 from typing import Any
 
@@ -130,3 +131,21 @@ def distinct(short: Sequence[str], full: Sequence[str], limit: int) -> list[str]
             renamed[name] = next(text for text in free if text not in taken)
             taken.add(renamed[name])
     return [renamed[name] for name in full]
+
+
+_MOST_ROWS = 20
+"""Of a table in a notebook."""
+
+
+def table_html(title: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return what notebooks show of an object, a title and a table; of many rows the first, and how many there are."""
+    taken = list(rows)
+    lines = [f"<p><strong>{escape(title)}</strong></p>", "<table>", _line("th", header)]
+    lines += [*(_line("td", row) for row in taken[:_MOST_ROWS]), "</table>"]
+    if len(taken) > _MOST_ROWS:
+        lines.append(f"<p>and {len(taken) - _MOST_ROWS} more</p>")
+    return "\n".join(lines)
+
+
+def _line(cell: str, texts: Sequence[object]) -> str:
+    return "<tr>" + "".join(f"<{cell}>{escape(str(text))}</{cell}>" for text in texts) + "</tr>"

@@ -9,12 +9,11 @@ import subprocess
 import sys
 import termios
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from buran.cli import main, progress
-from buran.cli.progress import Display, FollowedLog, ProgressState
+from buran.cli.progress import Display, ProgressState
 from buran.cli.terminal import hushed, loudness, note
 
 _SHOW = """
@@ -91,17 +90,6 @@ def test_a_log_gets_a_line_each_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [line.split()[3] for line in stream.getvalue().splitlines()] == ["0/10", "3/10", "6/10", "9/10"]
 
 
-def test_a_followed_log_is_printed_line_by_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    log, shown = FollowedLog(tmp_path / "log"), []
-    for text, to_end in ((None, False), (b"one\ntw", False), (b"o\n", False), (b"\xff end", False), (b"", True)):
-        if text is not None:
-            with (tmp_path / "log").open("ab") as file:
-                file.write(text)
-        log.show(to_end=to_end)
-        shown.append(capsys.readouterr().out)
-    assert shown == ["", "one\n", "two\n", "", "\ufffd end"]
-
-
 def test_what_is_quiet_prints_errors_and_results_alone(capsys: pytest.CaptureFixture[str]) -> None:
     for quiet in (True, False):
         with loudness(quiet=quiet):
@@ -113,15 +101,9 @@ def test_what_is_quiet_prints_errors_and_results_alone(capsys: pytest.CaptureFix
     assert capsys.readouterr() == ("result\nsaid\nresult\nnote: good to know\n", "wrong\nwrong\n")
 
 
-def test_on_a_terminal_nothing_is_drawn_over_a_followed_log() -> None:
-    text = on_terminal(_SHOW.replace("Display(sys.stdout)", "Display(sys.stdout, live=False)"), 120)
-    assert "\x1b" not in text and "━" not in text and text.count("\n") == 3
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("-q", "-v"), "not allowed with"),
         (("-q", "-n"), "leave one of them out"),
         (("--verb",), "unrecognized"),
         (("--qui",), "unrecognized"),

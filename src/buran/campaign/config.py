@@ -23,9 +23,8 @@ from buran.campaign.template import Template
 from buran.errors import ConfigError
 from buran.features import FEATURES, SimulatedKeys, Simulator, begins_with_another, simulated
 from buran.files import digest, file_sha256
-from buran.notebook import table_html
 from buran.profiles.metrics import sampled
-from buran.wording import Category
+from buran.wording import Category, table_html
 
 _STAND_FOR_OTHERS = (
     *("environment", "environments", "parameters", "constraints", "points", "evaluation_points"),

@@ -21,28 +21,16 @@ OF_RESULTS = ", or its results/NAME"
 """Note on the campaign file of verbs that take such a folder for it."""
 
 
-def add_campaign_file(parser: argparse.ArgumentParser, note: str = "") -> None:
-    """Declare the campaign file; `note` says what is special about it."""
-    _add(parser, CAMPAIGN_FILE, "campaign file" + note + f" (default: {CAMPAIGN_FILE})")
-
-
-def add_optional_campaign_file(parser: argparse.ArgumentParser, note: str) -> None:
-    """Declare a campaign file that something else may stand for."""
-    _add(parser, None, "campaign file" + note)
-
-
-def _add(parser: argparse.ArgumentParser, default: Path | None, help: str) -> None:
-    parser.add_argument("file", type=Path, nargs="?", default=default, metavar="FILE", help=help)
+def add_campaign_file(parser: argparse.ArgumentParser, note: str = "", default: Path | None = CAMPAIGN_FILE) -> None:
+    """Declare the campaign file; `note` says what is special about it. No default: something else may stand for it."""
+    text = f"campaign file{note}" + (f" (default: {default})" if default else "")
+    parser.add_argument("file", type=Path, nargs="?", default=default, metavar="FILE", help=text)
 
 
 def add_aggregate(parser: argparse.ArgumentParser, note: str = "") -> None:
     """Declare how the values of locations become one; `note` says for what."""
     text = f"over ranks{note} (default: mean)"
     parser.add_argument("--aggregate", choices=("mean", "median", "min", "max", "sum"), default="mean", help=text)
-
-
-SNAKEMAKE = "print Snakemake's output, too"
-"""What --verbose adds where a campaign is measured."""
 
 
 def add_loudness(parser: argparse.ArgumentParser, verbose: str | None = None) -> None:

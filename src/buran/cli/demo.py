@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from buran.cli.arguments import CAMPAIGN_FILE, SNAKEMAKE, add_loudness, add_profile
+from buran.cli.arguments import CAMPAIGN_FILE, add_loudness, add_profile
 
 HELP = "measure the bundled example and show what stops it from scaling, in two minutes"
 _EXAMPLE = "bodies"
@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "folder", type=Path, nargs="?", default=default, metavar="DIR", help=f"folder to work in (default: {default})"
     )
     add_profile(parser)
-    add_loudness(parser, SNAKEMAKE)
+    add_loudness(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -30,7 +30,5 @@ def run(arguments: argparse.Namespace) -> int:
     if not (file.is_file() and (folder / _EXAMPLE).is_dir()):
         init.refuse_existing(folder, [file, folder / _EXAMPLE])
         init.from_assets(folder, _EXAMPLE)
-    loudness = [f"--{name}" for name in ("quiet", "verbose") if getattr(arguments, name)]
-    return main(["run", str(file), "--profile", arguments.profile, *loudness]) or main(
-        ["report", str(file), *(["-q"] if arguments.quiet else [])]
-    )
+    quiet = ["-q"] if arguments.quiet else []
+    return main(["run", str(file), "--profile", arguments.profile, *quiet]) or main(["report", str(file), *quiet])

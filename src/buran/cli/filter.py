@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from buran.cli.arguments import CAMPAIGN_FILE, add_loudness, add_optional_campaign_file, named_numbers
+from buran.cli.arguments import CAMPAIGN_FILE, add_campaign_file, add_loudness, named_numbers
 from buran.cli.terminal import note, print_data
 from buran.errors import Exit, UsageError
 from buran.files import write_text
@@ -16,7 +16,7 @@ FORMATS = ("scorep", "tau", "plain", "xray", "json")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    add_optional_campaign_file(parser, f": its newest filter (default: {CAMPAIGN_FILE})")
+    add_campaign_file(parser, f": its newest filter (default: {CAMPAIGN_FILE})", None)
     parser.add_argument("-o", "--output", type=Path, help="write there instead of printing")
     parser.add_argument("--format", choices=FORMATS, default="scorep", help="of the list (default scorep)")
     parser.add_argument("--json", action="store_true", help="same as --format json")

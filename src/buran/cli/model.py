@@ -181,9 +181,16 @@ def _point(text: str, sets: Mapping[str, ModelSet]) -> dict[str, float]:
     return out
 
 
+def holds(path: Path, schema: str) -> bool:
+    """Tell from its first bytes whether a file names a schema, or any version of a kind."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return f'"{schema}'.encode() in file.read(200)
+
+
 def is_models_file(path: Path) -> bool:
     """Tell whether a file holds models."""
-    from buran.cli.predict import holds
     from buran.modeling.pmnf.model_set import SCHEMA
 
     return holds(path, SCHEMA)

@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print predictions."""
-    from buran.cli.model import is_models_file
+    from buran.cli.model import holds, is_models_file
     from buran.modeling.tensor import load_model
 
     check_level(arguments.level)
@@ -81,14 +81,6 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{notes.get('metric', 'time')}{f' in {unit}' if unit else ''}{intervals}")
         print(table(header, [[f"{v:.4g}" if isinstance(v, float) else v for v in row] for row in rows]))
     return int(Exit.DONE)
-
-
-def holds(path: Path, schema: str) -> bool:
-    """Tell from its first bytes whether a file names a schema, or any version of a kind."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return f'"{schema}'.encode() in file.read(200)
 
 
 def _of_tensor(

@@ -12,7 +12,6 @@ from buran.cli.terminal import duration, exact, is_quiet, style
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from rich.progress import Progress
 
@@ -78,11 +77,11 @@ class ProgressState:
 
 
 class Display:
-    """A bar on terminals; elsewhere, and if it is not `live`, a line of text for each iteration and each minute."""
+    """A bar on terminals; elsewhere a line of text for each iteration and each minute."""
 
-    def __init__(self, stream: TextIO, *, live: bool = True) -> None:
+    def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._bar = _bar(exact(stream)) if live and stream.isatty() and os.environ.get("TERM") != "dumb" else None
+        self._bar = _bar(exact(stream)) if stream.isatty() and os.environ.get("TERM") != "dumb" else None
         self._printed_s = self._changed_s = time.monotonic()
         self._where = ""
 
@@ -175,39 +174,14 @@ def first_failure(layout: Layout, entries: Sequence[Entry]) -> str | None:
     return "\n".join(lines)
 
 
-class FollowedLog:
-    """A log whose lines are printed as they come."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._read = path, 0
-
-    def show(self, *, to_end: bool = False) -> None:
-        """Print the lines that are new; the last one when it has its end, or nothing more will come."""
-        if not self._path.is_file():
-            return
-        with self._path.open("rb") as file:
-            file.seek(self._read)
-            new = file.read()
-        new = new if to_end else new[: new.rfind(b"\n") + 1]
-        self._read += len(new)
-        print(new.decode(errors="replace"), end="", flush=True)
-
-
 class Watcher:
-    """Looks at a campaign a few times a second, in its ledger alone, and shows what it finds.
+    """Looks at a campaign a few times a second, in its ledger alone, and shows what it finds."""
 
-    Parameters
-    ----------
-    log
-        Log whose lines are printed as they come; None for none.
-    """
-
-    def __init__(self, session: Session, log: Path | None = None) -> None:
+    def __init__(self, session: Session) -> None:
         from buran.workflow.views.remaining import QuickCount
 
         self._layout, self._id = session.layout, session.id
-        self._display = Display(sys.stdout, live=log is None)
-        self._log = None if log is None else FollowedLog(log)
+        self._display = Display(sys.stdout)
         self._count = QuickCount(session)
         self._plans = 0
         self._seen: tuple[float, ...] | None = None
@@ -217,8 +191,6 @@ class Watcher:
 
     def look(self) -> None:
         """Show what changed, in a small part of the time: a look at 100 000 runs takes a second."""
-        if self._log is not None:
-            self._log.show()
         began_s = time.monotonic()
         if began_s < self._not_before_s:
             self._display.tick()
@@ -268,7 +240,5 @@ class Watcher:
 
     def close(self) -> None:
         """Show the last state and leave it behind."""
-        if self._log is not None:
-            self._log.show(to_end=True)
         self._look()
         self._display.close()

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--html", action="store_true", help="print the path of the page")
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
-    add_loudness(parser, "same as --full")
+    add_loudness(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -40,9 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     say_remarks(report)
     screen = report.folder / "summary.txt"  # reports of earlier versions have none
     try:
-        if screen.is_file() and not (
-            arguments.full or arguments.verbose or arguments.json or arguments.html or arguments.open
-        ):
+        if screen.is_file() and not (arguments.full or arguments.json or arguments.html or arguments.open):
             print(screen.read_text(encoding="utf-8") + ("" if is_quiet() else _MORE), end="", flush=True)
         else:
             show_file(report.folder, "report", arguments)

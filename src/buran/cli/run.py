@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from buran.cli.arguments import SNAKEMAKE, add_campaign_file, add_loudness, add_profile
+from buran.cli.arguments import add_campaign_file, add_loudness, add_profile
 from buran.cli.terminal import hushed, is_quiet, note, style
 from buran.crash import needs_linux
 from buran.errors import Exit, ToolError, UsageError
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.usage = (
         "buran run [FILE] [--profile P] [--dry-run] [--retry-failed] [--cancel] [--remeasure NAME=VALUE,...] "
-        "[--adopt] [--mark-only] [-q | -v] [-- SNAKEMAKE ARGUMENTS]"
+        "[--adopt] [--mark-only] [-q] [-- SNAKEMAKE ARGUMENTS]"
     )
     add_campaign_file(parser)
     add_profile(parser)
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--mark-only", action="store_true", help="with --remeasure and --adopt: leave measuring to the next run"
     )
-    add_loudness(parser, SNAKEMAKE)
+    add_loudness(parser)
     parser.epilog = "What follows -- is passed on to snakemake as it is."
 
 
@@ -82,7 +82,6 @@ def run(arguments: argparse.Namespace) -> int:
         dry_run=arguments.dry_run,
         retry_failed=arguments.retry_failed,
         cancel=arguments.cancel,
-        verbose=arguments.verbose,
         extra=arguments.passed_on,
     )
 
@@ -124,7 +123,6 @@ def drive(
     dry_run: bool = False,
     retry_failed: bool = False,
     cancel: bool = False,
-    verbose: bool = False,
     extra: list[str],
 ) -> int:
     """Run the workflow for a campaign, show progress, say how it ended."""
@@ -161,13 +159,10 @@ def drive(
 
         _preview(session, where)
         return subprocess.run(command, check=False).returncode
-    if verbose:
-        _say(f"what follows, but for lines of progress, is from {_shown(log)}")
-
     with hushed(), controller.sole_controller(layout, _say):
         with tempfile.NamedTemporaryFile(dir=layout.root) as file:
             since = Path(file.name).stat().st_mtime  # by the clock of the file system, as what the scripts log
-        drivers = _Drivers(session, command, log, verbose)
+        drivers = _Drivers(session, command, log)
         followed = where.scheduler is not NONE
         end = drivers.in_jobs(where.scheduler, retry_failed, cancel) if followed else drivers.locally(retry_failed)
     if end.interrupted:
@@ -235,7 +230,6 @@ class _Drivers:
     session: Session
     command: list[str]
     log: Path
-    verbose: bool
 
     def locally(self, retry_failed: bool, dog: Watchdog | None = None) -> End:
         """Run the engine once; with a watchdog where its jobs run elsewhere."""
@@ -246,7 +240,7 @@ class _Drivers:
         layout = self.session.layout
         controller.forget_dead_engine(layout)
         controller.make_eligible(layout, self.session.id, retry_failed=retry_failed)
-        watcher = Watcher(self.session, self.log if self.verbose else None)
+        watcher = Watcher(self.session)
         grace_s = controller.ENGINE_GRACE_S if dog is None else 0.0  # it would cancel the jobs, or wait for them
 
         def look() -> None:

@@ -11,10 +11,10 @@ from buran.campaign.layout import MODELS, REPORT, results_folder
 from buran.files import JsonObject, read_json
 from buran.instrumentation.filter_file import Filter, parse
 from buran.modeling.pmnf.model_set import ModelSet, read_models
-from buran.notebook import table_html
 from buran.profiles.experiment import TABLE
 from buran.profiles.experiment.jsonl import read_jsonl
 from buran.profiles.experiment.table import Experiment
+from buran.wording import table_html
 
 _FILTER = "scorep.filter"
 

@@ -10,7 +10,8 @@ import pytest
 from truths import PLACES, contended
 
 from buran.cli import main
-from buran.cli.predict import holds, of_corrected
+from buran.cli.model import holds
+from buran.cli.predict import of_corrected
 from buran.cli.tables import read_times
 from buran.errors import BuranError
 from buran.modeling.correction import load_corrected

@@ -19,7 +19,7 @@ from buran.modeling.pmnf.space import full_space
 from buran.modeling.pmnf.terms import Array, ModelFunction
 from buran.modeling.pmnf.text import format_function, growth_class
 from buran.modeling.price.discrepancy import Discrepancy, Process
-from buran.notebook import table_html
+from buran.wording import table_html
 
 SCHEMA = "buran-models/1"
 _FIGURES = ("smape", "loo_smape", "error", "adjusted_r2", "rss")

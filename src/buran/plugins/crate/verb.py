@@ -6,7 +6,7 @@ import argparse
 import shutil
 from pathlib import Path
 
-from buran.cli.arguments import SNAKEMAKE, add_loudness, add_profile
+from buran.cli.arguments import add_loudness, add_profile
 from buran.errors import UsageError
 
 HELP = "repeat the campaign of an RO-Crate (from `buran convert`), and show what differs"
@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("crate", metavar="CRATE", type=Path, help="folder with ro-crate-metadata.json")
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="new folder for the campaign and its results")
     add_profile(parser)
-    add_loudness(parser, SNAKEMAKE)
+    add_loudness(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         shutil.copytree(crate / SOURCE, folder / SOURCE)
         shutil.copy2(crate / CAMPAIGN, file)
     session = open_session(file)
-    code = drive(session, profile=arguments.profile, verbose=arguments.verbose, extra=[])
+    code = drive(session, profile=arguments.profile, extra=[])
     there, current = environment_facts(crate / STORE), environment_facts(session.layout.store)
     different = differences_in_words(there, current)
     print("not as it was there:" if different else "compiler, MPI, flags, sources and machine are as they were there")

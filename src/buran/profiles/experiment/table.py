@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.notebook import table_html
 from buran.profiles.profile import CallTree
+from buran.wording import table_html
 
 Aggregate = Literal["mean", "median", "min", "max", "sum"]
 AGGREGATES: tuple[Aggregate, ...] = ("mean", "median", "min", "max", "sum")

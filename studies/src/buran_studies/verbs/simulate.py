@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from buran.cli.arguments import SNAKEMAKE, add_campaign_file, add_loudness
+from buran.cli.arguments import add_campaign_file, add_loudness
 from buran.cli.terminal import duration, table
 from buran.errors import Exit, UsageError
 
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, help="instead of the campaign's")
     parser.add_argument("--folder", type=Path, help="folder for everything; continues what is there")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    add_loudness(parser, SNAKEMAKE)
+    add_loudness(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
         session = open_session(twin)
         with contextlib.redirect_stdout(sys.stderr):
-            code = drive(session, verbose=arguments.verbose, extra=[])
+            code = drive(session, extra=[])
         if code in (Exit.DONE, Exit.SOME_RUNS_FAILED, Exit.BUDGET_REACHED):
             _show(session, as_json=arguments.json)
         return code
