@@ -16,7 +16,7 @@ from buran.campaign.point import Point, Value
 from buran.campaign.resources import Input
 from buran.campaign.sections import ParameterKeys
 from buran.campaign.shape import COMMAND, CampaignFile
-from buran.campaign.space import check_target_value, parameter_values
+from buran.campaign.space import along_axes, check_target_value, parameter_values
 from buran.campaign.strategies import BACKENDS, BUILT_IN, KEYS, abilities_of
 from buran.errors import PluginError, UsageError
 from buran.features import simulated
@@ -47,6 +47,18 @@ def of_campaign(campaign: Campaign) -> Iterator[Mistake]:
     """Check a campaign whose file is right."""
     yield from _full_step_mistakes(campaign)
     yield from _partition_mistakes(campaign)
+    yield from _budget_mistakes(campaign)
+
+
+def _budget_mistakes(campaign: Campaign) -> Iterator[Mistake]:
+    """Check that the budget pays for the first plan."""
+    points = along_axes(campaign.points, campaign.parameters, 2)
+    first, full = (campaign.minimum_core_hours(each, campaign.repetitions) for each in (points, campaign.full_matrix))
+    budget = campaign.config.budget.in_force(full)
+    if first is not None and budget is not None and first > budget:
+        what = f"the budget of {budget:.4g} core hours is below the first plan, {first:.4g}"
+        hint = "raise the budget, or take fewer or cheaper points and repetitions"
+        yield Mistake(("budget",), what, "less than the first plan gives no models", hint)
 
 
 def _name_mistakes(config: CampaignFile) -> Iterator[Mistake]:

@@ -325,9 +325,9 @@ class Campaign:
 
     def nodes(self, point: Mapping[str, Value]) -> int:
         """Return the number of nodes."""
-        if self.formulas.nodes is not None:
-            return count_of(self.formulas.nodes, point, "nodes")
-        per_node = self._tasks_per_node(point)
+        if (nodes := self.formulas.count("nodes", point)) is not None:
+            return nodes
+        per_node = self.formulas.count("tasks_per_node", point)
         kind = self._node_kind(point)
         if per_node is None and kind is not None:
             per_node = max(kind.cores // self.threads(point), 1)
@@ -336,10 +336,6 @@ class Campaign:
     def _node_kind(self, point: Mapping[str, Value]) -> NodeKind | None:
         """Return what the nodes have that a point is measured on; None where that is not known, or simulated."""
         return None if self.is_simulated or not self.node_kinds else self.node_kinds.get(self.partition(point))
-
-    def _tasks_per_node(self, point: Mapping[str, Value]) -> int | None:
-        formula = self.formulas.tasks_per_node
-        return None if formula is None else count_of(formula, point, "tasks_per_node")
 
     def cores(self, point: Mapping[str, Value]) -> int:
         """Return the number of cores: ranks times threads."""
@@ -363,7 +359,7 @@ class Campaign:
 
     def placement(self, point: Mapping[str, Value]) -> Placement:
         """Return how a run is spread over nodes; those of a simulated machine are filled one after the other."""
-        per_node = self._tasks_per_node(point)
+        per_node = self.formulas.count("tasks_per_node", point)
         ranks, nodes = self.ranks(point), self.nodes(point)
         if self.simulator is not None:
             per_node = per_node or (self.simulator.at(point).cores if nodes == 1 else -(-ranks // nodes))
@@ -372,8 +368,7 @@ class Campaign:
 
     def memory_mb(self, point: Mapping[str, Value]) -> int | None:
         """Return the memory that a job asks for on each node, if the file says so."""
-        formula = self.formulas.memory_mb
-        return None if formula is None else count_of(formula, point, "memory_mb")
+        return self.formulas.count("memory_mb", point)
 
     def time_limit_s(self, point: Mapping[str, Value]) -> float:
         """Return the wall time after which a run is stopped."""

@@ -20,8 +20,6 @@ from buran.campaign.resources import AUTO, Formulas, Input, check_resource
 from buran.campaign.shape import CampaignFile
 from buran.campaign.space import (
     MOST_POINTS,
-    Constraint,
-    along_axes,
     holds,
     parameter_values,
     product,
@@ -150,7 +148,6 @@ class _Loading:
             computed=computed,
         )
         mistakes.add(*checks.of_campaign(campaign))
-        self._check_budget(campaign)
         for feature in FEATURES:
             mistakes.add(*(() if feature.misfits is None else feature.misfits(campaign)))
         mistakes.stop()
@@ -213,16 +210,17 @@ class _Loading:
                         computed[name] = expression
         return computed
 
-    def _constraints(self) -> list[Constraint]:
-        out: list[Constraint] = []
+    def _constraints(self) -> dict[KeyPath, Expression]:
+        found = {}
         for i, text in enumerate(self.config.constraints):
-            expression = self._compiled(("constraints", i), text, "condition")
+            path: KeyPath = ("constraints", i)
+            expression = self._compiled(path, text, "condition")
             if expression is not None and not expression.names:
                 what = f"the constraint {expression.text!r} uses no parameter"
-                self.mistakes.add(Mistake(("constraints", i), what, f"the parameters are: {', '.join(self.names)}"))
+                self.mistakes.add(Mistake(path, what, f"the parameters are: {', '.join(self.names)}"))
             elif expression is not None:
-                out.append(Constraint(expression, ("constraints", i)))
-        return out
+                found[path] = expression
+        return found
 
     def _formulas(self) -> Formulas | None:
         resources = self.config.resources
@@ -249,7 +247,7 @@ class _Loading:
     # -- points -------------------------------------------------------------------------------------
 
     def _modelling_points(
-        self, constraints: Sequence[Constraint], evaluation: Sequence[Mapping[str, Value]]
+        self, constraints: Mapping[KeyPath, Expression], evaluation: Sequence[Mapping[str, Value]]
     ) -> tuple[list[Mapping[str, Value]], int, int]:
         held_out = {Point.of(values) for values in evaluation}
         if self.config.points is None:
@@ -309,7 +307,7 @@ class _Loading:
 
         return tuple(Point.of(values) for values in sorted(points, key=cost))
 
-    # -- resources, budget, notes -------------------------------------------------------------------
+    # -- resources, notes -------------------------------------------------------------------
 
     def _check_resources(self, formulas: Formulas, points: Sequence[Mapping[str, Value]]) -> None:
         for key, formula in vars(formulas).items():
@@ -342,23 +340,11 @@ class _Loading:
                         what = f"{expression.text!r} gives {number} at {at}, which is no whole number"
                         raise ExpressionError(what, "round with ceil(...) or floor(...), or divide with //")
 
-    def _check_budget(self, campaign: Campaign) -> None:
-        first = along_axes(campaign.points, campaign.parameters, 2)
-        first_core_hours = campaign.minimum_core_hours(first, campaign.repetitions)
-        full_core_hours = campaign.minimum_core_hours(campaign.full_matrix, campaign.repetitions)
-        budget = campaign.config.budget.in_force(full_core_hours)
-        if first_core_hours is None or budget is None or first_core_hours <= budget:
-            return
-        what = f"the budget of {budget:.4g} core hours is below the first plan, {first_core_hours:.4g}"
-        why = "less than the first plan gives no models"
-        hint = "raise the budget, or take fewer or cheaper points and repetitions"
-        self.mistakes.add(Mistake(("budget",), what, why, hint))
-
     def _notes(
         self,
         points: Sequence[Mapping[str, Value]],
         evaluation: Sequence[Mapping[str, Value]],
-        constraints: Sequence[Constraint],
+        constraints: Mapping[KeyPath, Expression],
         environment: str,
     ) -> tuple[str, ...]:
         notes: list[str] = []
@@ -368,7 +354,7 @@ class _Loading:
                 notes.append(f"{name} has {count} values; models are trustworthy from {FEW_VALUES} on")
         broken: Counter[str] = Counter()
         for values in evaluation:
-            broken.update(c.expression.text for c in constraints if not holds(c.expression, values))
+            broken.update(each.text for each in constraints.values() if not holds(each, values))
         machine = simulated(self.config.environments[environment])
         if machine is not None and max(self.config.repetitions, self.config.effort_repetitions) > 1:
             notes.append("simulated runs are all the same: repetitions: 1 and effort_repetitions: 1 say as much")

@@ -36,6 +36,11 @@ class Formulas:
     tasks_per_node: Expression | None = None
     memory_mb: Expression | None = None
 
+    def count(self, key: str, point: Mapping[str, Value]) -> int | None:
+        """Return a resource that is counted; None where the file does not give it. Raises as `count_of` does."""
+        formula: Expression | None = getattr(self, key)
+        return None if formula is None else count_of(formula, point, key)
+
 
 @dataclass(frozen=True)
 class NodeKind:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from buran.campaign.expressions import Expression, ExpressionError, compile_expression
 from buran.campaign.mistakes import KeyPath, Mistake, TextError
@@ -33,18 +32,10 @@ def product(values: Mapping[str, Sequence[Value]]) -> Iterator[dict[str, Value]]
         yield dict(zip(names, combination, strict=True))
 
 
-@dataclass(frozen=True)
-class Constraint:
-    """A condition and where it stands."""
-
-    expression: Expression
-    path: KeyPath
-
-
 def satisfying(
-    points: Iterable[Mapping[str, Value]], constraints: Sequence[Constraint]
+    points: Iterable[Mapping[str, Value]], constraints: Mapping[KeyPath, Expression]
 ) -> tuple[list[Mapping[str, Value]], int, list[Mistake]]:
-    """Keep the points that fulfil all constraints; earlier constraints guard later ones.
+    """Keep the points that fulfil all constraints, by their keys; earlier constraints guard later ones.
 
     Returns
     -------
@@ -54,15 +45,15 @@ def satisfying(
     """
     everything = list(points)
     kept = everything
-    for constraint in constraints:
+    for path, constraint in constraints.items():
         try:
-            left = [values for values in kept if constraint.expression(values)]
+            left = [values for values in kept if constraint(values)]
         except ExpressionError as error:
-            return [], 0, [Mistake(constraint.path, error.what, hint=error.hint)]
+            return [], 0, [Mistake(path, error.what, hint=error.hint)]
         if kept and not left:
             what = f"none of the {len(everything)} points fulfils all constraints"
-            why = f"none of {len(kept)} that fulfil those before it fulfils `{constraint.expression.text}`"
-            return [], len(everything), [Mistake(constraint.path, what, why, "relax a constraint, or add values")]
+            why = f"none of {len(kept)} that fulfil those before it fulfils `{constraint.text}`"
+            return [], len(everything), [Mistake(path, what, why, "relax a constraint, or add values")]
         kept = left
     return kept, len(everything) - len(kept), []
 

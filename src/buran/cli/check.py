@@ -17,9 +17,11 @@ from buran.wording import counted, named
 
 if TYPE_CHECKING:
     from buran.campaign.config import Campaign
+    from buran.campaign.point import Point
     from buran.errors import ToolError
     from buran.measurement.schedulers.base import Scheduler
 
+_COUNTS = ("ranks", "cores", "nodes")
 HELP = "check a campaign file and show what it requests; nothing is built or run"
 
 
@@ -124,9 +126,7 @@ def warn_of_redirection(campaign: Campaign) -> None:
 def summarise(campaign: Campaign) -> dict[str, Any]:
     """Return what a campaign asks for, as plain data."""
     points = (*campaign.points, *campaign.evaluation_points)
-    ranks = [campaign.ranks(point) for point in points]
-    cores = [campaign.cores(point) for point in points]
-    nodes = [campaign.placement(point).nodes for point in points]
+    counts = [_counts(campaign, point) for point in points]
     return {
         "name": campaign.name,
         "digest": campaign.digest(),
@@ -138,9 +138,7 @@ def summarise(campaign: Campaign) -> dict[str, Any]:
         "points_dropped_by_constraints": campaign.points_dropped,
         "points_held_out_for_evaluation": campaign.points_held_out,
         "timed_runs_per_variant": len(points) * campaign.repetitions,
-        "ranks": [min(ranks), max(ranks)],
-        "cores": [min(cores), max(cores)],
-        "nodes": [min(nodes), max(nodes)],
+        **{name: [min(each), max(each)] for name, each in zip(_COUNTS, zip(*counts, strict=True), strict=True)},
         "expected_core_hours_per_variant": campaign.minimum_core_hours(points, campaign.repetitions),
         "budget_core_hours": campaign.config.budget.core_hours,
         "budget_percent_of_full_matrix": campaign.config.budget.percent_of_full_matrix,
@@ -149,24 +147,27 @@ def summarise(campaign: Campaign) -> dict[str, Any]:
     }
 
 
+def _counts(campaign: Campaign, point: Point) -> tuple[int, int, int]:
+    """Return ranks, cores and nodes of a run."""
+    return campaign.ranks(point), campaign.cores(point), campaign.placement(point).nodes
+
+
 def _as_text(campaign: Campaign, summary: dict[str, Any]) -> str:
-    dropped, held_out = campaign.points_dropped, campaign.points_held_out
     points = f"{summary['points']} for modelling, {summary['evaluation_points']} for evaluation"
-    if dropped:
-        points += f"; constraints removed {dropped}"
-    if held_out:
-        points += f"; {held_out} for evaluation only"
+    points += f"; constraints removed {campaign.points_dropped}" if campaign.points_dropped else ""
+    points += f"; {campaign.points_held_out} for evaluation only" if campaign.points_held_out else ""
+    hours = summary["expected_core_hours_per_variant"]
+    unknown = "unknown before the first measurement (see resources.expected_time)"
+    expected = unknown if hours is None else f"{hours:.4g} core hours"
     rows = [
         ("campaign", f"{campaign.name} ({summary['digest']})"),
         ("results", summary["results"]),
         ("machine", "; ".join(_environment(variant) for variant in campaign.in_environments.values())),
         *((name, _values(values)) for name, values in summary["parameters"].items()),
         ("points", points),
-        ("runs", _runs(campaign, summary)),
-        ("ranks", _span(summary["ranks"])),
-        ("cores", _span(summary["cores"])),
-        ("nodes", _span(summary["nodes"])),
-        ("expected", _core_hours(summary["expected_core_hours_per_variant"], "resources.expected_time")),
+        ("runs", _runs(campaign, summary["timed_runs_per_variant"])),
+        *((name, " to ".join(map(str, dict.fromkeys(summary[name])))) for name in _COUNTS),
+        ("expected", expected),
         ("budget", _budget(campaign)),
         *(("note", note) for note in summary["notes"]),
     ]
@@ -184,26 +185,14 @@ def _environment(campaign: Campaign) -> str:
 def _points(campaign: Campaign) -> str:
     """Return a table of all points."""
     of = {"modelling": campaign.points, "evaluation": campaign.evaluation_points}
-    rows = [
-        (named(point), purpose, campaign.ranks(point), campaign.cores(point), campaign.placement(point).nodes)
-        for purpose, points in of.items()
-        for point in points
-    ]
-    return table(("point", "for", "ranks", "cores", "nodes"), rows, right=(2, 3, 4))
+    rows = [(named(point), use, *_counts(campaign, point)) for use, points in of.items() for point in points]
+    return table(("point", "for", *_COUNTS), rows, right=(2, 3, 4))
 
 
 def _values(values: list[int | float]) -> str:
     if len(values) <= 10:
         return ", ".join(map(str, values))
     return f"{values[0]}, {values[1]}, ..., {values[-1]} ({len(values)} values)"
-
-
-def _span(bounds: list[int]) -> str:
-    return str(bounds[0]) if bounds[0] == bounds[1] else f"{bounds[0]} to {bounds[1]}"
-
-
-def _core_hours(value: float | None, key: str) -> str:
-    return f"unknown before the first measurement (see {key})" if value is None else f"{value:.4g} core hours"
 
 
 def _budget(campaign: Campaign) -> str:
@@ -220,10 +209,9 @@ def _budget(campaign: Campaign) -> str:
     return "none: all runs of all points may be made; set budget.core_hours" if endless else "none"
 
 
-def _runs(campaign: Campaign, summary: dict[str, Any]) -> str:
-    most = _most_runs(campaign)
-    if most is None:
-        return f"{counted(summary['timed_runs_per_variant'], 'timed run')} of each build variant, all points measured"
+def _runs(campaign: Campaign, timed: int) -> str:
+    if (most := _most_runs(campaign)) is None:
+        return f"{counted(timed, 'timed run')} of each build variant, all points measured"
     return f"strategy {campaign.config.strategy.name} chooses them, {most} of each point at most"
 
 
