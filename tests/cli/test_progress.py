@@ -20,10 +20,10 @@ _SHOW = """
 import sys, time
 from buran.cli.progress import ProgressState, Display
 shown = Display(sys.stdout)
-shown.show(ProgressState(0, "first look", 0, 8, 0.0, 2.0), fresh=True)
-shown.show(ProgressState(0, "first look", 3, 8, 0.25, 2.0, 0.4, 90.0), fresh=False)
+shown.show(ProgressState(0, "first look", 0, 8, 0.0, 2.0))
+shown.show(ProgressState(0, "first look", 3, 8, 0.25, 2.0, 0.4, 90.0))
 shown.tick()
-shown.show(ProgressState(1, "times", 8, 8, 0.5, None), fresh=True)
+shown.show(ProgressState(1, "times", 8, 8, 0.5, None))
 shown.close()
 print("after")
 """
@@ -85,7 +85,7 @@ def test_a_log_gets_a_line_each_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
     lines = Display(stream)
     for settled in range(10):
-        lines.show(ProgressState(0, "times", settled, 10, 0.0, None), fresh=settled == 0)
+        lines.show(ProgressState(0, "times", settled, 10, 0.0, None))
         now[0] += 25.0
     assert [line.split()[3] for line in stream.getvalue().splitlines()] == ["0/10", "3/10", "6/10", "9/10"]
 
@@ -135,9 +135,9 @@ def test_a_log_says_every_minute_that_it_goes_on(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     stream = io.StringIO()
     lines = Display(stream)
-    lines.show(ProgressState(0, "times", 77, 77, 0.0, None), fresh=True)
+    lines.show(ProgressState(0, "times", 77, 77, 0.0, None))
     now[0] += 5.0
-    lines.show(ProgressState(0, "times, making models", 77, 77, 0.0, None), fresh=False)
+    lines.show(ProgressState(0, "times, making models", 77, 77, 0.0, None))
     for _ in range(26):
         now[0] += 5.0
         lines.tick()

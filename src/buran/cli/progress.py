@@ -85,10 +85,10 @@ class Display:
         self._printed_s = self._changed_s = time.monotonic()
         self._where = ""
 
-    def show(self, state: ProgressState, *, fresh: bool) -> None:
-        """Show the newest state; `fresh`: an iteration began."""
+    def show(self, state: ProgressState) -> None:
+        """Show the newest state."""
         now_s = self._changed_s = time.monotonic()
-        is_due = fresh or state.where != self._where or now_s - self._printed_s >= _LINE_EVERY_S
+        is_due = state.where != self._where or now_s - self._printed_s >= _LINE_EVERY_S
         self._where = state.where
         if self._bar is not None:
             left = "" if state.ahead_s is None else f"{duration(state.ahead_s)} left"
@@ -213,7 +213,6 @@ class Watcher:
         settled = self._count.look()
         if not self._count.plans:
             return
-        fresh = len(self._count.plans) > self._plans
         self._plans = len(self._count.plans)
         if self._seen_failed is None:
             self._seen_failed = len(self._count.failed)
@@ -224,7 +223,7 @@ class Watcher:
             if failure is not None:
                 self._display.close()
                 print(failure, flush=True)
-        self._display.show(self._state(settled), fresh=fresh)
+        self._display.show(self._state(settled))
 
     def _state(self, settled: int) -> ProgressState:
         plan, planned = self._count.plans[-1], self._count.runs
