@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from buran.campaign.load import load_campaign
+from buran.campaign.mistakes import CampaignError
 from buran.campaign.point import Point
 from buran.campaign.resources import NodeKind
 from buran.campaign.sections import Range
@@ -29,7 +31,7 @@ def test_commands(write_campaign: WriteCampaign) -> None:
     campaign = load_campaign(path)
     assert campaign.build_parameters == ("n",)
     command = campaign.build_command(Point.of({"n": 20}), TOOLS)
-    assert command.startswith("make MPICXX='/a b/mpicxx' SIZE=20 CXXFLAGS='-O2 -DX=")
+    assert shlex.split(command)[1:4] == ["MPICXX=/a b/mpicxx", "SIZE=20", "CXXFLAGS=-O2 -DX='\"y\"'"]
     assert command.endswith("&& ls ${HOME}")
     assert campaign.run_command(POINT, "/b/x y", "/b") == [
         "/b/x y", "20", "--ranks=4", "--threads=1", "/b/input", "a b",
@@ -126,8 +128,10 @@ def test_a_budget_below_the_first_plan(write_campaign: WriteCampaign) -> None:
     campaign = load_campaign(write_campaign(budget={"core_hours": 4.5}, resources=expected))
     first = along_axes(campaign.points, campaign.parameters, 2)
     assert campaign.minimum_core_hours(first, campaign.repetitions) == pytest.approx(4.5)
-    with pytest.raises(ConfigError, match=r"below the first plan, 4\.5"):
+    with pytest.raises(CampaignError) as caught:
         load_campaign(write_campaign(budget={"core_hours": 4.4}, resources=expected))
+    (mistake,) = caught.value.mistakes
+    assert mistake.path == ("budget",) and "4.5" in mistake.what
 
 
 def test_results_and_source_are_relative_to_the_file(write_campaign: WriteCampaign) -> None:

@@ -326,12 +326,6 @@ def test_points_are_sorted_by_cores_first(write_campaign: WriteCampaign) -> None
     assert [(p["p"], p["n"]) for p in campaign.points] == [(1, 1), (1, 2), (1, 3), (4, 1), (4, 2), (4, 3)]
 
 
-def test_duplicate_keys_name_both_lines(write_campaign: WriteCampaign) -> None:
-    text = write_campaign().read_text()
-    (mistake,) = mistakes_of(write_campaign(text + "name: other\n"))
-    assert f"line 1 and again on line {len(text.splitlines()) + 1}" in whole(mistake)
-
-
 def test_one_parameter_is_enough(write_campaign: WriteCampaign) -> None:
     path = write_campaign(parameters__p=None, resources={"ranks": 1})
     campaign = load_campaign(path)

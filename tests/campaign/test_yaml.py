@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -70,7 +71,7 @@ def test_a_key_that_stands_twice_names_both_lines(tmp_path: Path) -> None:
     with pytest.raises(CampaignError) as caught:
         read(tmp_path, "a:\n  x: 1\n  y: 2\n  x: 3\nb: 1\nb: 2\n")
     assert [(m.path, m.line) for m in caught.value.mistakes] == [(("a", "x"), 4), (("b",), 6)]
-    assert "line 2 and again on line 4" in str(caught.value)
+    assert re.findall(r"line (\d+)", str(caught.value)) == ["2", "4", "5", "6"]
 
 
 @pytest.mark.parametrize(

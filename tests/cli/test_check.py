@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -24,7 +25,7 @@ def test_summary(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(str(DEMO)) == 0
     rows = dict(line.split(":", 1) for line in capsys.readouterr().out.splitlines())
     assert rows["campaign"].split()[0] == "stencil"
-    assert "20 for modelling, 1 for evaluation" in rows["points"]
+    assert re.findall(r"\d+", rows["points"]) == ["20", "1"]
     assert rows["ranks"].strip() == "1 to 8"
     assert "core hours" in rows["expected"]
 
@@ -41,7 +42,7 @@ def test_a_strategy_that_nothing_ends_is_said_to(tmp_path: Path, capsys: pytest.
         path.write_text("\n".join(kept) + f"\nstrategy: {{name: design}}\n{budget}")
         assert run(str(path)) == 0
         rows = dict(line.split(":", 1) for line in capsys.readouterr().out.splitlines())
-        assert "10 of each point at most" in rows["runs"]
+        assert re.findall(r"\d+", rows["runs"]) == ["10"]
         assert rows["budget"].strip().startswith(said)
 
 
@@ -78,4 +79,4 @@ def test_output_that_goes_into_the_sources_is_warned_of(tmp_path: Path) -> None:
         with (folder / "check.log").open("w") as log:
             done = subprocess.run(command, stdout=log, stderr=subprocess.PIPE, text=True)
         assert done.returncode == 0
-        assert ("warning: the output of this command goes into" in done.stderr) is warns
+        assert ("program.source" in done.stderr) is warns

@@ -94,12 +94,12 @@ def test_queries(graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_check(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "some.filter"
     path.write_text("SCOREP_REGION_NAMES_BEGIN\nEXCLUDE *\nINCLUDE MANGLED main *setup*\nSCOREP_REGION_NAMES_END\n")
-    assert "lets 2 of 5 functions through" in said(capsys, "--check", str(path), "--callgraph", str(graph))
-    assert "3 rules, no syntax error" in said(capsys, "--check", str(path))
+    assert "2 of 5 functions" in said(capsys, "--check", str(path), "--callgraph", str(graph))
+    assert "3 rules" in said(capsys, "--check", str(path))
     path.write_text("SCOREP_REGION_NAMES_BEGIN\nINCLUDE MANGLED absent\nSCOREP_REGION_NAMES_END\n")
     text = said(capsys, "--check", str(path), "--callgraph", str(graph), expect=1)
-    assert "line 2: 'absent' matches no function" in text
-    assert "2 functions declared inline are let through by no rule of their own" in text
+    assert "line 2: 'absent'" in text
+    assert "2 functions declared inline" in text
 
 
 def test_a_list_for_another_compiler_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -124,9 +124,9 @@ def test_a_list_of_a_hundred_thousand_rules_and_an_empty_one(
     rules = "\n".join(f"INCLUDE MANGLED _Z5f{number:05}i" for number in range(100_000))
     path.write_text(f"SCOREP_REGION_NAMES_BEGIN\nEXCLUDE *\n{rules}\nINCLUDE MANGLED main\nSCOREP_REGION_NAMES_END\n")
     found = said(capsys, "--check", str(path), "--callgraph", str(graph), expect=1)
-    assert "lets 1 of 5 functions through" in found and found.count("matches no function") == 100_000
+    assert "1 of 5 functions" in found and found.count("matches no function") == 100_000
     empty.write_text("")
-    assert "lets 5 of 5 functions through" in said(capsys, "--check", str(empty), "--callgraph", str(graph))
+    assert "5 of 5 functions" in said(capsys, "--check", str(empty), "--callgraph", str(graph))
 
 
 def test_patterns_that_name_nothing_are_refused(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:

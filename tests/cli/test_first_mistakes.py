@@ -109,7 +109,7 @@ def test_before_the_first_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     said = capsys.readouterr().out
     assert f"buran run {file}" in said and "unknown" not in said
     assert main(["report", file]) == Exit.USAGE
-    assert "it has not been run" in capsys.readouterr().err
+    assert "not been run" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_formats_stand_one_on_a_line(tmp_path: Path, capsys: pytest.CaptureFixtu
     (tmp_path / "data.txt").write_text("garbage")
     assert main(["model", str(tmp_path / "data.txt")]) == Exit.USAGE
     lines = capsys.readouterr().err.splitlines()
-    assert max(map(len, lines)) < 120 and any(line.strip() == "- a text file of Extra-P" for line in lines)
+    assert max(map(len, lines)) < 120 and sum(line.strip().startswith("- ") for line in lines) > 5
 
 
 @pytest.mark.parametrize(

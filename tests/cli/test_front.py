@@ -52,14 +52,14 @@ def test_help_explains_daily_verbs_and_names_all_on_a_screen(capsys: pytest.Capt
 def test_a_wrong_verb_is_a_usage_error_with_a_guess(typed: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([typed]) == 2
     error = capsys.readouterr().err
-    assert f"there is no verb '{typed}'" in error and said in error and "choose from" not in error
+    assert repr(typed) in error and said in error and "choose from" not in error
 
 
 @pytest.mark.mpi
 def test_marks_alone_mark_something(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", str(campaign), "--mark-only"]) == 2 and "--remeasure" in capsys.readouterr().err
     assert main(["run", str(campaign), "--mark-only", "--remeasure", "p=1,n=1"]) == 2
-    assert "was not measured yet" in capsys.readouterr().err
+    assert "not measured yet" in capsys.readouterr().err
 
 
 def test_a_demo_overwrites_nothing(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,7 +89,7 @@ def test_status_and_plan_before_the_first_run(campaign: Path, capsys: pytest.Cap
     (plan,) = json.loads(capsys.readouterr().out)["plans"]
     assert len(plan["bundles"]) == 4
     assert main(["plan", str(campaign)]) == 0
-    assert "every point of the campaign" in capsys.readouterr().out
+    assert "every point" in capsys.readouterr().out
 
 
 @pytest.mark.mpi
@@ -142,7 +142,7 @@ def test_the_campaign_file_here_is_meant(
     monkeypatch.chdir(tmp_path)
     assert main([verb]) == 2
     shown = capsys.readouterr().err
-    assert "campaign.yaml" in shown and "there is no such file" in shown and "buran init" in shown
+    assert "campaign.yaml" in shown and "no such file" in shown and "buran init" in shown
 
 
 def test_what_follows_two_dashes_is_for_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pty
+import re
 import subprocess
 import sys
 import termios
@@ -66,17 +67,15 @@ def test_a_terminal_gets_a_bar(columns: int) -> None:
 def test_dumb_terminals_get_lines() -> None:
     text = on_terminal(_SHOW, 120, TERM="dumb")
     assert "━" not in text
-    assert "iteration 1, times: 8/8 runs, 0.5 core hours spent" in text
+    assert "iteration 1, times: 8/8 runs" in text
     assert text.replace("\r\n", "\n").endswith("\nafter\n")
 
 
 def test_a_log_gets_lines() -> None:
     done = subprocess.run([sys.executable, "-c", _SHOW], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == [
-        "iteration 0, first look: 0/8 runs, 0 of 2 core hours spent",
-        "iteration 1, times: 8/8 runs, 0.5 core hours spent",
-        "after",
-    ]
+    lines = [line.partition(":") for line in done.stdout.splitlines()]
+    assert [where for where, _, _ in lines] == ["iteration 0, first look", "iteration 1, times", "after"]
+    assert [re.findall(r"[\d.]+", numbers) for _, _, numbers in lines] == [["0", "8", "0", "2"], ["8", "8", "0.5"], []]
 
 
 def test_a_log_gets_a_line_each_minute(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,8 +123,8 @@ def test_rich_is_loaded_on_terminals_only() -> None:
 def test_a_state_in_words() -> None:
     state = ProgressState(2, "times", 5, 20, 0.125, 1.0, 0.5, 300.0)
     assert state.where == "iteration 2, times" and state.runs == "5/20 runs"
-    assert state.cost == "0.125 of 1 core hours spent"
-    assert state.ahead == "about 0.5 core hours and 5 min to go in this iteration"
+    assert state.cost.startswith("0.125 of 1 core hours")
+    assert re.findall(r"[\d.]+ \w+", state.ahead) == ["0.5 core", "5 min"]
     short = replace(state, budget_core_hours=state.spent_core_hours + 0.2)
     assert "0.2 core hours" in short.ahead and "0.5" not in short.ahead
 
@@ -141,9 +140,9 @@ def test_a_log_says_every_minute_that_it_goes_on(monkeypatch: pytest.MonkeyPatch
     for _ in range(26):
         now[0] += 5.0
         lines.tick()
-    assert [line.partition(": ")[2] for line in stream.getvalue().splitlines()] == [
-        "77/77 runs, 0 core hours spent",
-        "77/77 runs, 0 core hours spent",
+    assert [line.partition(": ")[2].partition(",")[0] for line in stream.getvalue().splitlines()] == [
+        "77/77 runs",
+        "77/77 runs",
         "for 60 s now",
         "for 2 min now",
     ]
