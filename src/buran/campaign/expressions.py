@@ -222,14 +222,9 @@ def _root(number: Value, degree: int) -> int | None:
     return next((root for root in (guess - 1, guess, guess + 1) if root**degree == number), None)
 
 
-def _square_root(number: Value) -> Value:
-    root = _root(number, 2)
-    return math.sqrt(number) if root is None else root
-
-
-def _cube_root(number: Value) -> Value:
-    root = _root(number, 3)
-    return math.cbrt(number) if root is None else root
+def _exact_root(number: Value, degree: int) -> Value:
+    root = _root(number, degree)
+    return (math.sqrt if degree == 2 else math.cbrt)(number) if root is None else root
 
 
 def _is_power_of_two(number: Value) -> bool:
@@ -264,41 +259,33 @@ def _grid_edge(number: Value, edge: Value, dimensions: int) -> Value:
 @dataclass(frozen=True)
 class _Function:
     call: Callable[..., Value]
-    least: int
-    most: int
-    gives: Kind
     meaning: str
+    least: int = 1
+    most: int = 1
+    gives: Kind = "number"
 
 
+_GRID2 = "edges of the most compact grid of p cells in two dimensions, the larger one first"
 FUNCTIONS: Mapping[str, _Function] = {
-    "abs": _Function(abs, 1, 1, "number", "absolute value"),
-    "cbrt": _Function(_cube_root, 1, 1, "number", "cube root; exact for cubes"),
-    "ceil": _Function(math.ceil, 1, 1, "number", "next whole number above"),
-    "divides": _Function(_divides, 2, 2, "condition", "`divides(a, b)`: b is a multiple of a"),
-    "exp": _Function(math.exp, 1, 1, "number", "e to a power"),
-    "floor": _Function(math.floor, 1, 1, "number", "next whole number below"),
-    "grid2": _Function(
-        lambda p, edge: _grid_edge(p, edge, 2),
-        2,
-        2,
-        "number",
-        "`grid2(p, 1)`, `grid2(p, 2)`: edges of the most compact "
-        "grid of p cells in two dimensions, the larger one first",
-    ),
+    "abs": _Function(abs, "absolute value"),
+    "cbrt": _Function(lambda x: _exact_root(x, 3), "cube root; exact for cubes"),
+    "ceil": _Function(math.ceil, "next whole number above"),
+    "divides": _Function(_divides, "`divides(a, b)`: b is a multiple of a", 2, 2, "condition"),
+    "exp": _Function(math.exp, "e to a power"),
+    "floor": _Function(math.floor, "next whole number below"),
+    "grid2": _Function(lambda p, edge: _grid_edge(p, edge, 2), f"`grid2(p, 1)`, `grid2(p, 2)`: {_GRID2}", 2, 2),
     "grid3": _Function(
-        lambda p, edge: _grid_edge(p, edge, 3), 2, 2, "number", "`grid3(p, 1)` to `grid3(p, 3)`: in three dimensions"
+        lambda p, edge: _grid_edge(p, edge, 3), "`grid3(p, 1)` to `grid3(p, 3)`: in three dimensions", 2, 2
     ),
-    "is_cube": _Function(lambda x: _root(x, 3) is not None, 1, 1, "condition", "1, 8, 27, ..."),
-    "is_power_of_two": _Function(_is_power_of_two, 1, 1, "condition", "1, 2, 4, 8, ..."),
-    "is_square": _Function(lambda x: _root(x, 2) is not None, 1, 1, "condition", "1, 4, 9, ..."),
-    "isqrt_factor": _Function(
-        lambda p: _grid_edge(p, 2, 2), 1, 1, "number", "largest divisor that is not above the square root"
-    ),
-    "log": _Function(math.log, 1, 1, "number", "natural logarithm"),
-    "log2": _Function(math.log2, 1, 1, "number", "logarithm to base 2"),
-    "max": _Function(max, 2, 8, "number", "largest of 2 to 8 numbers"),
-    "min": _Function(min, 2, 8, "number", "smallest of 2 to 8 numbers"),
-    "sqrt": _Function(_square_root, 1, 1, "number", "square root; exact for squares"),
+    "is_cube": _Function(lambda x: _root(x, 3) is not None, "1, 8, 27, ...", gives="condition"),
+    "is_power_of_two": _Function(_is_power_of_two, "1, 2, 4, 8, ...", gives="condition"),
+    "is_square": _Function(lambda x: _root(x, 2) is not None, "1, 4, 9, ...", gives="condition"),
+    "isqrt_factor": _Function(lambda p: _grid_edge(p, 2, 2), "largest divisor that is not above the square root"),
+    "log": _Function(math.log, "natural logarithm"),
+    "log2": _Function(math.log2, "logarithm to base 2"),
+    "max": _Function(max, "largest of 2 to 8 numbers", 2, 8),
+    "min": _Function(min, "smallest of 2 to 8 numbers", 2, 8),
+    "sqrt": _Function(lambda x: _exact_root(x, 2), "square root; exact for squares"),
 }
 
 _GLOBALS = {

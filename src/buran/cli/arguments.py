@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from buran.errors import UsageError
+from buran.errors import UsageError, check_coordinates
 from buran.wording import Category
 
 if TYPE_CHECKING:
@@ -74,7 +74,13 @@ def named_values(text: str, example: str, option: str = "--at") -> dict[str, str
 
 
 def named_numbers(
-    text: str, example: str, option: str = "--at", *, positive: bool = True, known: Collection[float] | None = ()
+    text: str,
+    example: str,
+    option: str = "--at",
+    *,
+    positive: bool = True,
+    known: Collection[float] | None = (),
+    names: Sequence[str] = (),
 ) -> dict[str, float]:
     """Read ``p=4096,n=48000,solver=cg``.
 
@@ -82,6 +88,8 @@ def named_numbers(
     ----------
     known
         Numbers that were measured, among them those of words that may be given; None takes every word.
+    names
+        Parameters that have to be given, in the order of the result; by default any.
 
     Raises
     ------
@@ -103,7 +111,15 @@ def named_numbers(
             )
         if not math.isfinite(out[name]):
             raise _no_point(text, f"{name}={number}", example, option)
-    return out
+    if names:
+        check_coordinates(out, names, option)
+    return {name: out[name] for name in names or out}
+
+
+def check_level(level: float) -> None:
+    """Raise `UsageError` where an interval cannot have such a level."""
+    if not 0 < level < 1:
+        raise UsageError("--level is a share between 0 and 1", why=f"it is {level:g}", hint="write --level 0.9")
 
 
 def open_to_read(path: Path) -> Session:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from buran.cli.arguments import add_aggregate, add_loudness, named_numbers
+from buran.cli.arguments import add_aggregate, add_loudness, check_level, named_numbers
 from buran.cli.terminal import ProgressLine, note, table
 from buran.errors import Exit, UsageError, check_coordinates
-from buran.files import indented, write_text
+from buran.files import finite_or_none, indented, write_text
 
 if TYPE_CHECKING:
     from buran.modeling.pmnf import ModelSet
@@ -88,10 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
     for option in ("preset", "scale", "extrapolate"):
         if getattr(arguments, option) is not None:
             raise UsageError(f"--{option} is of tensor models", hint="leave it out, or add --kind cpr")
-    if not 0 < arguments.level < 1:
-        raise UsageError(
-            "--level is a share between 0 and 1", why=f"it is {arguments.level:g}", hint="write --level 0.9"
-        )
+    check_level(arguments.level)
     sets = _models(arguments, arguments.input)
     at = _point(arguments.at, sets) if arguments.at else None
     text = (as_json if arguments.json else as_text)(sets, at, arguments.level)
@@ -140,10 +136,7 @@ def _fit(arguments: argparse.Namespace, path: Path) -> dict[str, ModelSet]:
     from buran.modeling.pmnf.structures import undecided
     from buran.profiles.experiment.read import read_experiment
 
-    options = SearchOptions(
-        terms_per_parameter=arguments.terms_per_parameter,
-        criterion=arguments.criterion,
-    )
+    options = SearchOptions(terms_per_parameter=arguments.terms_per_parameter, criterion=arguments.criterion)
     experiment = read_experiment(path)
     unknown = undecided(experiment.points, experiment.parameters)
     for text in filter(None, (unknown, *experiment.notes)):
@@ -239,8 +232,8 @@ def _predictions(models: ModelSet, at: Mapping[str, float], level: float) -> lis
     import numpy as np
 
     point = np.array([[at[name] for name in models.parameters]])
-    lower, upper = models.predict_interval(point, level)
-    return list(zip(models.predict(point)[:, 0].tolist(), lower[:, 0].tolist(), upper[:, 0].tolist(), strict=True))
+    columns = (models.predict(point), *models.predict_interval(point, level))
+    return list(zip(*(column[:, 0].tolist() for column in columns), strict=True))
 
 
 def _by_share(models: ModelSet, at: Mapping[str, float] | None = None) -> tuple[list[int], list[float]]:
@@ -271,10 +264,7 @@ def as_json(sets: Mapping[str, ModelSet], at: Mapping[str, float] | None = None,
             predictions[models.metric] = [
                 {
                     "call_path": models.call_paths[i],
-                    **{
-                        key: value if math.isfinite(value) else None
-                        for key, value in zip(("value", "lower", "upper"), values[i], strict=True)
-                    },
+                    **dict(zip(("value", "lower", "upper"), map(finite_or_none, values[i]), strict=True)),
                     "share": shares[i],
                 }
                 for i in order

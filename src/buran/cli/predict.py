@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from buran.cli.arguments import add_loudness, named_values
+from buran.cli.arguments import add_loudness, check_level, named_values
 from buran.cli.terminal import table
 from buran.errors import Exit, FormatError, UsageError, check_coordinates
 from buran.files import finite_or_none
@@ -141,12 +141,6 @@ def _check_points(points: Sequence[Mapping[str, float | str]], names: Sequence[s
         raise UsageError("there are no points to predict", hint="give --at P=V,... or a CSV file")
     for point in points:
         check_coordinates(point, names)
-
-
-def check_level(level: float) -> None:
-    """Raise `UsageError` where an interval cannot have such a level."""
-    if not 0 < level < 1:
-        raise UsageError(f"an interval's level lies between 0 and 1, not at {level:g}")
 
 
 def given_points(arguments: argparse.Namespace) -> list[dict[str, float | str]]:

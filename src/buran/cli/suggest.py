@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from buran.campaign.strategies import BUILT_IN
 from buran.cli.arguments import add_loudness, named_numbers
 from buran.cli.terminal import is_quiet, table
-from buran.errors import Exit, UsageError, check_coordinates
+from buran.errors import Exit, UsageError
+from buran.files import finite_or_none
 from buran.wording import named
 
 if TYPE_CHECKING:
@@ -78,13 +79,15 @@ def run(arguments: argparse.Namespace) -> int:
     names = experiment.parameters
     metrics = arguments.metric or [experiment.metrics[0]]
     measured = Observations.of(experiment, metrics)
-    at = _values(arguments.at, names, "--at") if arguments.at else None
+    at = named_numbers(arguments.at, "p=1024,n=6000", names=names) if arguments.at else None
     values = dict(map(_candidates, arguments.values))
     space = candidate_space(experiment.points, names, arguments.processes, at, values)
     inside = space.indices(measured.points)
     cores = core_counts(measured.points, names, arguments.processes)
     cores[inside >= 0] = space.cores[inside[inside >= 0]]
-    failed = [list(_values(text, names, "--exclude").values()) for text in arguments.exclude]
+    failed = [
+        list(named_numbers(text, "p=1024,n=6000", "--exclude", names=names).values()) for text in arguments.exclude
+    ]
     excluded = space.indices(np.array(failed).reshape(-1, len(names)))
     state = PlanningState(arguments.seed, frozenset(excluded[excluded >= 0].tolist()), most=arguments.number)
     report = advise(measured, cores, space, strategy, arguments.budget, state)
@@ -103,22 +106,13 @@ def _candidates(text: str) -> tuple[str, list[float]]:
         raise UsageError(f"--values {text} is no list", why=str(error), hint="write it as p=64,128,256") from None
 
 
-def _values(text: str, names: tuple[str, ...], option: str) -> dict[str, float]:
-    out = named_numbers(text, "p=1024,n=6000", option)
-    check_coordinates(out, names, option)
-    return {name: out[name] for name in names}
-
-
 def _plain(report: Recommendation, space: Space) -> dict[str, Any]:
     advice, budget = report.advice, report.budget
     return {
         "suggestions": [
             {
                 "point": dict(zip(space.parameters, space.points[suggestion.index].tolist(), strict=True)),
-                "repetition": suggestion.repetition,
-                "cost_core_hours": suggestion.cost_core_hours,
-                "score": suggestion.score,
-                "reason": suggestion.reason,
+                **{key: getattr(suggestion, key) for key in ("repetition", "cost_core_hours", "score", "reason")},
             }
             for suggestion in advice.suggestions
         ],
@@ -126,7 +120,7 @@ def _plain(report: Recommendation, space: Space) -> dict[str, Any]:
         "budget_core_hours": budget.core_hours,
         "spent_core_hours": budget.spent,
         "full_matrix_core_hours": report.full_core_hours,
-        "noise_percent": None if math.isnan(report.noise_percent) else report.noise_percent,
+        "noise_percent": finite_or_none(report.noise_percent),
         "expected_error": advice.expected_error,
         "target": dict(zip(space.parameters, space.target.tolist(), strict=True)),
         "notes": list(report.notes),

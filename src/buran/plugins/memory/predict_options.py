@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from buran.cli.predict import check_level, given_points
+from buran.cli.arguments import check_level
+from buran.cli.predict import given_points
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
