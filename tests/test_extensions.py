@@ -101,14 +101,14 @@ def test_an_unknown_name_is_refused_with_those_that_are_known(door: ExtensionPoi
 @pytest.mark.parametrize(
     ("code", "why"),
     [
-        ("import nothing_of_that_name", "ModuleNotFoundError: No module named 'nothing_of_that_name'"),
+        ("import nothing_of_that_name", "ModuleNotFoundError"),
         ("raise RuntimeError('no licence')", "RuntimeError: no licence"),
         ("def broken(:", "SyntaxError"),
         ("other = 1", "AttributeError"),
-        ("class encoder: name = {name!r}", "is a class, and an object is needed"),
-        (GOOD.replace("encode(", "decode("), "it has no encode"),
-        (GOOD.replace(", indent", "").replace(", 2", ""), "it has no indent"),
-        (GOOD.replace("{name!r}", "'plain'"), "it calls itself 'plain'"),
+        ("class encoder: name = {name!r}", "is a class"),
+        (GOOD.replace("encode(", "decode("), "no encode"),
+        (GOOD.replace(", indent", "").replace(", 2", ""), "no indent"),
+        (GOOD.replace("{name!r}", "'plain'"), "itself 'plain'"),
     ],
 )
 def test_what_is_wrong_with_a_plugin_is_said(door: ExtensionPoint[Encoder], bring: Bring, code: str, why: str) -> None:
@@ -187,9 +187,9 @@ def campaign(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("name", "code", "why"),
     [
-        ("moon", "raise ImportError('no library of the scheduler')", "ImportError: no library of the scheduler"),
-        ("moon", "class Moon: name = title = 'moon'\nencoder = Moon()", "it has no is_available"),
-        ("slurm", "encoder = 1", "buran itself, slurm = buran.measurement.schedulers.slurm:SLURM has that name too"),
+        ("moon", "raise ImportError('no library of the scheduler')", "ImportError"),
+        ("moon", "class Moon: name = title = 'moon'\nencoder = Moon()", "is_available"),
+        ("slurm", "encoder = 1", "buran itself, slurm"),
     ],
 )
 def test_a_scheduler_that_does_not_work_is_named_before_anything_is_measured(
@@ -248,12 +248,12 @@ FEATURE = "from buran.features import Feature, Key\nencoder = Feature({name!r}, 
     ("name", "code", "why"),
     [
         ("mine", "raise OSError('no licence')", "OSError: no licence"),
-        ("mine", "from buran.features import OfAnotherVersion", "cannot import name 'OfAnotherVersion'"),
-        ("mine", FEATURE.replace("'))", "'), later_hook=print)"), "unexpected keyword argument 'later_hook'"),
+        ("mine", "from buran.features import OfAnotherVersion", "'OfAnotherVersion'"),
+        ("mine", FEATURE.replace("'))", "'), later_hook=print)"), "'later_hook'"),
         ("mine", FEATURE.replace(", 'Whether.'", ""), "argument: 'description'"),
-        ("mine", FEATURE.replace("{name!r}", "{name!r} * 2"), "it calls itself 'minemine'"),
-        ("budget", FEATURE, "has the name of one of Buran's own keys"),
-        ("twice", FEATURE, "twice = outside_code:encoder has that name too"),
+        ("mine", FEATURE.replace("{name!r}", "{name!r} * 2"), "'minemine'"),
+        ("budget", FEATURE, "Buran's own"),
+        ("twice", FEATURE, "twice = outside_code:encoder"),
     ],
 )
 def test_a_key_that_cannot_be_used_is_named_before_anything_is_measured(

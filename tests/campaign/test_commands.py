@@ -58,10 +58,10 @@ def test_values_serve_constraints_and_resources(write_campaign: WriteCampaign) -
         ({"program__build": "make {mpicxx} {=n / 3}"}, "program.build", ("gives 3.33",)),
         ({"values": {"m": "n / 3"}, "program__run": "{binary} {m}"}, "values.m", ("gives 3.33",)),
         ({"values": {"m": "k + 1", "k": "n"}}, "values.m", ("unknown name 'k'",)),
-        ({"values": {"n": "p"}}, "values.n", ("cannot be the name of a value", "a parameter")),
-        ({"values": {"binary": "p"}}, "values.binary", ("cannot be the name of a value",)),
+        ({"values": {"n": "p"}}, "values.n", ("the name of", "a parameter")),
+        ({"values": {"binary": "p"}}, "values.binary", ("the name of",)),
         ({"values": {"g": "grid3(p, 4)"}, "program__run": "{binary} {n} {g}"}, "values.g", ("no edge 4",)),
-        ({"program__inputs": ["absent.txt"]}, "program.inputs[0]", ("an input is missing", "absent.txt")),
+        ({"program__inputs": ["absent.txt"]}, "program.inputs[0]", ("input is", "absent.txt")),
         (
             {"program__inputs": [{"path": "code", "name": "../x"}]},
             "program.inputs[0].name",
@@ -71,7 +71,7 @@ def test_values_serve_constraints_and_resources(write_campaign: WriteCampaign) -
         (
             {"program__inputs": [{"path": "code", "fill": True}]},
             "program.inputs[0].fill",
-            ("before anything is built",),
+            ("before anything",),
         ),
         ({"program__start_in": "/tmp"}, "program.start_in", ("inside the folder",)),
         ({"program__keep_output": ["../*"]}, "program.keep_output[0]", ("inside the folder",)),

@@ -68,8 +68,8 @@ def test_a_broken_run_is_left_out_and_named(runs: Path, tmp_path: Path, capsys: 
         (["{runs}", "{tmp}/there.txt"], "--force"),
         (["{runs}", "{runs}"], "not empty"),
         (["{runs}", "{tmp}/a.jsonl", "--aggregate", "sum"], "leave it out"),
-        (["{tmp}/there.txt", "{tmp}/a.txt", "--aggregate", "sum"], "stands for all locations"),
-        (["{runs}", "{tmp}/dir.txt"], "folder of this name"),
+        (["{tmp}/there.txt", "{tmp}/a.txt", "--aggregate", "sum"], "all locations"),
+        (["{runs}", "{tmp}/dir.txt"], "folder of"),
         (["{tmp}/there.txt", "{tmp}/a.json", "--from", "jsonl"], "no JSON"),
     ],
 )

@@ -53,7 +53,7 @@ def test_a_verb_that_is_not_installed_names_its_package(
 
 
 @pytest.mark.parametrize(
-    ("code", "why"), [("import nonsense_of_greeter", "nonsense_of_greeter"), ('HELP = "greet"', "it has no run")]
+    ("code", "why"), [("import nonsense_of_greeter", "nonsense_of_greeter"), ('HELP = "greet"', "no run")]
 )
 def test_a_verb_that_does_not_work_is_named_and_the_others_work(
     code: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
