@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from buran.errors import ToolError
 from buran.modeling.pmnf import Factor, ModelFunction, ModelSet, PowerLog, Term
-from buran.profiles.experiment.extrap_json import write_extrap_json
-from buran.profiles.experiment.source import export_names
+from buran.profiles.experiment.collect import export_names
+from buran.profiles.experiment.extrap_files import write_extrap_json
 from buran.profiles.experiment.table import Experiment
 
 Array = NDArray[np.float64]

@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from buran.profiles.experiment.extrap_json import write_extrap_json
-from buran.profiles.experiment.extrap_text import write_extrap_text
+from buran.profiles.experiment.extrap_files import write_extrap_json, write_extrap_text
 from buran.profiles.experiment.extrap_tree import write_extrap_tree
 from buran.profiles.experiment.jsonl import write_jsonl
 from buran.profiles.experiment.read import read_experiment

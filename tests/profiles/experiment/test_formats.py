@@ -13,13 +13,11 @@ from hypothesis import strategies as st
 from buran.errors import BuranError, FormatError, UsageError
 from buran.files import not_synced
 from buran.profiles.experiment.build import Run, experiment_from_profiles
-from buran.profiles.experiment.collect import split_call_path
-from buran.profiles.experiment.extrap_json import write_extrap_json
-from buran.profiles.experiment.extrap_text import write_extrap_text
+from buran.profiles.experiment.collect import export_names, split_call_path
+from buran.profiles.experiment.extrap_files import write_extrap_json, write_extrap_text
 from buran.profiles.experiment.extrap_tree import list_runs, read_runs, write_extrap_tree
 from buran.profiles.experiment.jsonl import read_jsonl, write_jsonl
 from buran.profiles.experiment.read import detect_format, read_experiment
-from buran.profiles.experiment.source import export_names
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.profile import CallTree, Region
 from data_of_others import folder, needs
@@ -90,36 +88,6 @@ def test_folders_of_cubex_files_lose_nothing(runs: list[Run], tmp_path: Path) ->
     with tempfile.TemporaryDirectory(dir=tmp_path) as name, not_synced():
         write_extrap_tree(Path(name, "out"), runs, parameters=("p", "n"))
         same(experiment_from_profiles(iter(runs)), read_experiment(Path(name, "out")))
-
-
-@reuse_folder
-@given(table=experiments(located=False, names=PLAIN, parameters=PARAMETERS))
-def test_the_older_json_reads_as_the_present_one(table: Experiment, tmp_path: Path) -> None:
-    write_extrap_json(table, tmp_path / "t.json")
-    data = json.loads((tmp_path / "t.json").read_text())
-    paths, metrics = list(data["measurements"]), list(table.metrics)
-    pair = ("parameter_id", "parameter_value")
-    points = table.points.tolist()
-    old = {
-        "parameters": [{"id": i + 3, "name": name} for i, name in enumerate(table.parameters)],
-        "callpaths": [{"id": i, "name": name} for i, name in enumerate(paths)],
-        "metrics": [{"id": i, "name": name} for i, name in enumerate(metrics)],
-        "coordinates": [
-            {"id": i, "parameter_value_pairs": [dict(zip(pair, x, strict=True)) for x in enumerate(row, 3)]}
-            for i, row in enumerate(points)
-        ],
-        "measurements": [],
-    }  # fmt: skip
-    for path, measurement in data["measurements"].items():
-        for metric, entries in measurement.items():
-            for entry in entries:
-                for value in entry["values"]:
-                    old["measurements"].append(
-                        {"callpath_id": paths.index(path), "metric_id": metrics.index(metric),
-                         "coordinate_id": points.index([float(x) for x in entry["point"]]), "value": value}
-                    )  # fmt: skip
-    (tmp_path / "old.json").write_text(json.dumps(old))
-    same(read_experiment(tmp_path / "t.json"), read_experiment(tmp_path / "old.json"))
 
 
 @pytest.mark.parametrize(
@@ -239,47 +207,44 @@ JSONL = '{"params":{"x":4},"callpath":"main","metric":"time","value":1.5}\n'
     [
         ("", None, "empty"),
         ("hello", "line 1", "hello"),
-        (JSONL + "{", "line 2", "no JSON"),
-        (JSONL + "\n\n[1]", "line 4", "no JSON object"),
-        (JSONL + JSONL.replace('"x"', '"y"'), "line 2", "x in the first line"),
-        (JSONL + JSONL.replace("1.5", '"1.5"'), "line 2", "value"),
+        (JSONL + "{", "line 2", "JSON"),
+        (JSONL + "\n\n[1]", "line 4", "object"),
+        (JSONL + JSONL.replace('"x"', '"y"'), "line 2", "the parameters are y"),
+        (JSONL + JSONL.replace("1.5", '"1.5"'), "line 2, value.0", "number"),
         (JSONL + JSONL.replace("1.5", "Infinity"), "line 2", "finite"),
         (JSONL + JSONL.replace("1.5", "1e999"), "line 2", "finite"),
-        (JSONL + JSONL.replace("1.5", "true"), "line 2", "finite"),
-        (JSONL + JSONL.replace(',"value":1.5', ""), "line 2", "'value' is missing"),
-        (JSONL.replace("4", "NaN"), "line 1", "finite"),
-        (JSONL.replace('"time"', "3"), "line 1", "metric"),
+        (JSONL + JSONL.replace("1.5", "true"), "line 2, value.0", "number"),
+        (JSONL + JSONL.replace(',"value":1.5', ""), "line 2, value", "required"),
+        (JSONL.replace("4", "NaN"), "line 1, params.x", "finite"),
+        (JSONL.replace('"time"', "3"), "line 1, metric", "string"),
         (JSONL.replace("}\n", ',"repetition":0}\n') * 2, "line 2", "twice"),
-        (JSONL.replace("}\n", ',"repetition":-1}\n'), "line 1", "repetition"),
-        (JSONL.replace("}\n", ',"locations":{"middle":1}}\n'), "line 1", "locations"),
-        (JSONL.replace("}\n", ',"path":[{"name":"a","line":"b"}]}\n'), "line 1", "path"),
-        (JSONL.replace("}\n", ',"path":[{"name":"a","paradigm":"b"}]}\n'), "line 1", "path"),
+        (JSONL.replace("}\n", ',"repetition":-1}\n'), "line 1, repetition", "0"),
+        (JSONL.replace("}\n", ',"locations":{"middle":1}}\n'), "line 1, locations", "median"),
+        (JSONL.replace("}\n", ',"path":[{"name":"a","line":"b"}]}\n'), "line 1, path.0", ""),
+        (JSONL.replace("}\n", ',"path":[{"name":"a","paradigm":"b"}]}\n'), "line 1, path.0", ""),
         ("PARAMETER x\nPOINTS 1 2\nREGION a\nDATA 1\nDATA 1\nDATA 1\n", "line 6", "more DATA lines"),
         ("PARAMETER x\nPOINTS 1 2\nREGION a\nDATA 1 b\n", "line 4", "could not convert"),
         ("PARAMETER x\nPOINTS 1 2\nREGION a\nDATA 1 inf\n", "line 4", "finite"),
-        ("PARAMETER x y\nPOINTS ( 1 2 ) ( 3 )\nDATA 1\n", "line 2", "2 numbers"),
+        ("PARAMETER x y\nPOINTS ( 1 2 ) ( 3 )\nDATA 1\n", "line 2", "1 numbers"),
         ("PARAMETER x y\nPOINTS ( 1 2 ) 3\nDATA 1\n", "line 2", "outside"),
-        ("PARAMETER x x\n", "line 1", "twice"),
+        ("PARAMETER x x\n", "line 1", "'x', 'x'"),
         ("POINTS 1\n", "line 1", "before parameters"),
         ("PARAMETER x\nPOINTS nan\n", "line 2", "finite"),
         ("PARAMETER x\nPOINTS 1\nPARAMETER y", "line 3", "behind points"),
         ("PARAMETER x\nPOINTS 1\nREGION\n", "line 3", "nothing behind"),
         ("PARAMETER x\nPOINTS 1\nDATUM 3\n", "line 3", "DATUM"),
         ("PARAMETER x\nPOINTS 1\nREGION a\nMETRIC b\n", None, "no DATA"),
-        ('{\n"parameters": ["x"],\n"measurements": }', "line 3", "no JSON"),
-        ('{"parameters": ["x"]}', "measurements", "missing"),
-        ('{"parameters": ["x", "x"], "measurements": {}}', "parameters", "different names"),
+        ('{\n"parameters": ["x"],\n"measurements": }', "line 3", "JSON"),
+        ('{"parameters": ["x"]}', "measurements", "required"),
+        ('{"parameters": ["x", "x"], "measurements": {}}', "parameters", "'x', 'x'"),
         ('{"parameters": ["x"], "measurements": {}}', "measurements", "no values"),
         ('{"parameters": ["x"], "measurements": {"a": {"t": [{"point": [1, 2], "values": [1]}]}}}',
-         "measurements['a']['t'][0].point", "2 numbers"),
-        ('{"parameters": ["x"], "measurements": {"a": {"t": [{"point": [1]}]}}}', "[0]", "missing"),
-        ('{"parameters":["x"],"measurements":{"a":{"t":[{"point":[1],"values":["1"]}]}}}', "val", "finite"),
-        ('{"parameters": ["x"], "measurements": {"a": [1]}}', "measurements['a']", "no object"),
-        ('{"callpaths": [{"id": 1}], "parameters": []}', "callpaths, id 1.name", "missing"),
-        ('{"callpaths":[{"id":1,"name":"a"},{"id":1,"name":"b"}],"parameters":[]}', "callpaths[1]", "twice"),
-        ('{"callpaths":[{"id":1,"name":"a"}],"metrics":[{"id":1,"name":"m"}],"parameters":[{"id":1,"name":"x"}],'
-         '"coordinates":[],"measurements":[{"callpath_id":1,"metric_id":1,"coordinate_id":9,"value":1}]}',
-         "measurements[0].coordinate_id", "id 9"),
+         "measurements.a.t.0", "2 numbers"),
+        ('{"parameters": ["x"], "measurements": {"a": {"t": [{"point": [1]}]}}}',
+         "measurements.a.t.0.values", "required"),
+        ('{"parameters":["x"],"measurements":{"a":{"t":[{"point":[1],"values":["1"]}]}}}',
+         "measurements.a.t.0.values.0", "number"),
+        ('{"parameters": ["x"], "measurements": {"a": [1]}}', "measurements.a", "object"),
     ],
 )  # fmt: skip
 def test_mistakes_are_named_with_their_place(content: str, place: str | None, reason: str, tmp_path: Path) -> None:

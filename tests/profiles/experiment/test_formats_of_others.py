@@ -9,7 +9,7 @@ import pytest
 
 from buran.cli import main
 from buran.errors import FormatError, PluginError, UsageError
-from buran.profiles.experiment.extrap_text import read_extrap_text
+from buran.profiles.experiment.extrap_files import read_extrap_text
 from buran.profiles.experiment.formats import READERS, Reader, Sample, Writer, writer_for
 from buran.profiles.experiment.read import detect_format, read_experiment
 

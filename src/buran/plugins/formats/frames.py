@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from buran.errors import BuranError, FormatError, UsageError
 from buran.extensions import from_extra
 from buran.profiles.experiment.build import unique_points
-from buran.profiles.experiment.collect import Collector
+from buran.profiles.experiment.collect import Collector, export_names
 from buran.profiles.experiment.formats import Reader, Sample, Writer
-from buran.profiles.experiment.source import export_names
 from buran.profiles.experiment.table import AGGREGATES, Aggregate, Experiment
 from buran.profiles.metrics import metric_of
 from buran.profiles.profile import CallTree

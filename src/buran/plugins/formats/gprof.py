@@ -7,8 +7,7 @@ from pathlib import Path
 
 from buran.errors import FormatError
 from buran.plugins.formats.rank_files import CallPath, Kind, RankFiles, RankValues, reader_of
-from buran.profiles.experiment.formats import Sample
-from buran.profiles.experiment.source import read_text
+from buran.profiles.experiment.formats import Sample, read_text
 from buran.profiles.profile import Region
 
 _PERIOD = re.compile(r"^Each sample counts as ([0-9.e+-]+) seconds\.$", re.MULTILINE)

@@ -14,8 +14,7 @@ from buran.errors import BuranError, FormatError
 from buran.plugins.formats.run_metadata import parameters_of, point_of_name
 from buran.profiles.experiment.build import aggregate_set
 from buran.profiles.experiment.collect import Collector
-from buran.profiles.experiment.formats import Reader, Sample
-from buran.profiles.experiment.source import wrong
+from buran.profiles.experiment.formats import Reader, Sample, wrong
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.profile import SEPARATOR, Region
 

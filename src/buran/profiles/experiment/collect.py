@@ -1,4 +1,4 @@
-"""From single values, as files have them, to the measurement table."""
+"""Between the measurement table and files of single values, which know call paths by their names."""
 
 from __future__ import annotations
 
@@ -192,3 +192,36 @@ class Collector:
             values[metric] = array
         units = {metric: self._units.get(metric, metric_of(metric).unit) for metric in values}
         return Experiment(self.parameters, points, tree, values, units)
+
+
+def export_names(tree: CallTree, *, one_line: bool = False) -> list[str]:
+    """Return call-path names that are unique, as formats need them that know call paths by their names.
+
+    Two regions may have one name, as the constructors have that a compiler makes of one: later ones get their
+    mangled name in brackets, or a number.
+
+    Parameters
+    ----------
+    tree
+        The call paths.
+    one_line
+        Make every white space one blank.
+    """
+    names: dict[str, None] = {}
+    for plain, region in zip(tree.names, tree.region.tolist(), strict=True):
+        name = " ".join(plain.split()) if one_line else plain
+        if name in names:
+            name += f" [{tree.regions[region].mangled or tree.regions[region].name}]"
+            if one_line:
+                name = " ".join(name.split())
+        unique, number = name, 2
+        while unique in names:
+            unique = f"{name} #{number}"
+            number += 1
+        names[unique] = None
+    return list(names)
+
+
+def coordinates(point: Sequence[float]) -> list[float]:
+    """Return a point with whole numbers as integers, so that files show 4 and not 4.0."""
+    return [int(value) if value.is_integer() else value for value in np.asarray(point, dtype=float).tolist()]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import gzip
 import re
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from buran.errors import PluginError, UsageError
+from buran import budget
+from buran.errors import FormatError, PluginError, UsageError
 from buran.extensions import ExtensionPoint
 
 if TYPE_CHECKING:
@@ -117,8 +119,8 @@ READERS: ExtensionPoint[Reader] = ExtensionPoint(
     Reader,
     {
         "cubex": "buran.profiles.experiment.extrap_tree:READER",
-        "text": "buran.profiles.experiment.extrap_text:READER",
-        "json": "buran.profiles.experiment.extrap_json:READER",
+        "text": "buran.profiles.experiment.extrap_files:TEXT_READER",
+        "json": "buran.profiles.experiment.extrap_files:JSON_READER",
         "jsonl": "buran.profiles.experiment.jsonl:READER",
     },
 )
@@ -128,8 +130,8 @@ WRITERS: ExtensionPoint[Writer] = ExtensionPoint(
     Writer,
     {
         "jsonl": "buran.profiles.experiment.jsonl:WRITER",
-        "json": "buran.profiles.experiment.extrap_json:WRITER",
-        "text": "buran.profiles.experiment.extrap_text:WRITER",
+        "json": "buran.profiles.experiment.extrap_files:JSON_WRITER",
+        "text": "buran.profiles.experiment.extrap_files:TEXT_WRITER",
         "tree": "buran.profiles.experiment.extrap_tree:WRITER",
     },
 )
@@ -162,3 +164,35 @@ def writer_for(path: Path) -> Writer:
             hint="uninstall the package that brings one of them",
         )
     return next(iter(fitting.values()))
+
+
+def wrong(path: Path, why: str, *, line: int | None = None, key: str | None = None, expected: str) -> FormatError:
+    """Return the error for a file whose content is not as expected."""
+    where = str(path) + (f", line {line}" if line is not None else "") + (f", {key}" if key else "")
+    return FormatError("the measurement file cannot be read", where=where, why=why, hint=f"expected: {expected}")
+
+
+def read_text(path: Path) -> str:
+    r"""Return the content of a text file, with ``\n`` at the ends of lines.
+
+    Raises
+    ------
+    FormatError
+        The file is missing, empty or no UTF-8.
+    """
+    expected = "a text file with measurements, in UTF-8"
+    try:
+        if path.suffix == ".gz":
+            with gzip.open(path, "rt", encoding="utf-8-sig") as compressed:
+                text = compressed.read()
+        else:
+            text = budget.read_text(path, "utf-8-sig")
+    except OSError as error:
+        raise wrong(path, error.strerror or str(error), expected=expected) from error
+    except (EOFError, zlib.error) as error:
+        raise wrong(path, f"it cannot be decompressed: {error}", expected=expected) from error
+    except UnicodeDecodeError as error:
+        raise wrong(path, f"it is no text: {error}", expected=expected) from error
+    if not text.strip():
+        raise wrong(path, "it is empty", expected=expected)
+    return text

@@ -18,187 +18,96 @@ from __future__ import annotations
 import gzip
 import json
 import math
-from collections.abc import Callable, Mapping
+import re
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, FiniteFloat, ValidationError
 
 from buran.errors import FormatError
 from buran.files import write_bytes
-from buran.profiles.experiment.collect import Collector
-from buran.profiles.experiment.formats import Reader, Sample, Writer
-from buran.profiles.experiment.source import as_number, coordinates, export_names, read_text, wrong
+from buran.profiles.experiment.collect import Collector, coordinates, export_names
+from buran.profiles.experiment.formats import Reader, Sample, Writer, read_text, wrong
 from buran.profiles.experiment.table import AGGREGATES, Experiment
-from buran.profiles.profile import CallTree, Paradigm, Region
+from buran.profiles.profile import CallTree, Region
 
 ROOT_CALL_PATH = "<root>"
 DEFAULT_METRIC = "<default>"
 
-_LINE = '{"params":{"x":4},"callpath":"main->solve","metric":"time","value":1.5}'
+_EXPECTED = 'lines such as {"params":{"x":4},"callpath":"main->solve","metric":"time","value":1.5}'
+_POSITION = re.compile(r" at line (\d+) column \d+$")  # in what the parser of JSON says
 _FAST = 1  # of the levels of gzip
-_TYPES: Mapping[str, type] = {"name": str, "mangled": str, "file": str, "line": int, "paradigm": str, "role": str}
+_KEYS = tuple(field.name for field in fields(Region))
 _DEFAULTS = {field.name: field.default for field in fields(Region) if field.default is not MISSING}
 
 
-def json_object(line: str) -> dict[str, Any]:
-    """Return the object that a line is; an empty one for any other line."""
-    try:
-        data = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return data if isinstance(data, dict) else {}
+def _or_missing(value: float | None) -> float:
+    number = math.nan if value is None else value
+    if math.isinf(number):
+        raise ValueError("it is not finite")
+    return number
 
 
-def recognises(sample: Sample) -> bool:
-    """Tell whether the first line is an object with parameters."""
-    return "params" in json_object(sample.first_line)
+def _as_list(value: object) -> object:
+    return value if isinstance(value, list) else [value]
 
 
-def _regions(path: Any) -> list[Region] | None:
-    """Return the regions of a ``path``, or None if it is malformed."""
-    if not isinstance(path, list) or not path:
-        return None
-    regions: list[Region] = []
-    for entry in path:
-        record = {"name": entry} if isinstance(entry, str) else entry
-        if not isinstance(record, dict) or "name" not in record or not record.keys() <= _TYPES.keys():
-            return None
-        if any(type(value) is not _TYPES[key] for key, value in record.items()):
-            return None
-        if record.get("paradigm", "compiler") not in get_args(Paradigm):
-            return None
-        regions.append(Region(**record))
-    return regions
+Value = Annotated[float | None, AfterValidator(_or_missing)]
+"""A number; null and NaN are missing ones."""
+
+Values = Annotated[list[Value], Field(min_length=1), BeforeValidator(_as_list)]
+"""Numbers, or a single one."""
+
+Coordinates = Annotated[list[FiniteFloat], BeforeValidator(_as_list)]
 
 
-class _Lines:
-    """Checks the objects of a file and puts them into a collector."""
+class _Line(BaseModel, strict=True):
+    params: dict[str, FiniteFloat] = Field(min_length=1)
+    callpath: str = Field(ROOT_CALL_PATH, min_length=1)
+    metric: str = Field(DEFAULT_METRIC, min_length=1)
+    value: Values
+    repetition: int | None = Field(None, ge=0, lt=1_000_000)
+    locations: dict[Literal["median", "min", "max", "sum"], Value] | None = None
+    path: list[str | Region] | None = Field(None, min_length=1)
+    unit: str | None = None
 
-    def __init__(self, path: Path, params: str, example: str) -> None:
-        self.path = path
-        self.params = params
-        self.example = f"lines such as {example}"
-        self.collector: Collector | None = None
-        self.points: dict[str, int] = {}  # by the parameters as Python writes them
-
-    def error(self, line: int, why: str) -> FormatError:
-        return wrong(self.path, why, line=line, expected=self.example)
-
-    def point(self, data: dict[str, Any], line: int) -> tuple[Collector, int]:
-        params = data.get(self.params)
-        written = repr(params)
-        if self.collector is not None and written in self.points:
-            return self.collector, self.points[written]
-        if not isinstance(params, dict) or not params:
-            raise self.error(line, f"{self.params!r} is missing or has no parameters")
-        if self.collector is None:
-            self.collector = Collector(tuple(params))
-        names = self.collector.parameters
-        if set(params) != set(names):
-            raise self.error(line, f"the parameters are {', '.join(params)}, but {', '.join(names)} in the first line")
-        values = [value for name in names if (value := as_number(params[name])) is not None and not math.isnan(value)]
-        if len(values) < len(names):
-            raise self.error(line, f"a parameter is no finite number: {params}")
-        self.points[written] = self.collector.point(values)
-        return self.collector, self.points[written]
-
-    def name(self, data: dict[str, Any], key: str, default: str | None, line: int) -> str:
-        name = data.get(key, default)
-        if not isinstance(name, str) or not name:
-            raise self.error(line, f"{key!r} is missing or no text")
-        return name
-
-    def add(self, data: Any, line: int, default_path: str | None, default_metric: str | None) -> None:
-        if not isinstance(data, dict):
-            raise self.error(line, "the line is no JSON object")
-        collector, point = self.point(data, line)
-        metric = self.name(data, "metric", default_metric, line)
-        path = self.name(data, "callpath", default_path, line)
-        regions = _regions(data["path"]) if "path" in data else None
-        if "path" in data and regions is None:
-            raise self.error(line, "'path' is no list of regions")
-        call_path = collector.call_path(path, regions)
-        if isinstance(data.get("unit"), str):
-            collector.set_unit(metric, data["unit"])
-        if "value" not in data:
-            raise self.error(line, "'value' is missing")
-        entries = data["value"] if isinstance(data["value"], list) else [data["value"]]
-        numbers = [number for value in entries if (number := as_number(value)) is not None]
-        if not numbers or len(numbers) < len(entries):
-            raise self.error(line, f"'value' is no finite number or list of them: {data['value']!r}")
-        if "repetition" not in data and "locations" not in data:
-            for number in numbers:
-                collector.add_value(call_path, metric, point, number)
+    def add_to(self, collector: Collector) -> None:
+        """Put the values into a table; ValueError if they do not fit into it."""
+        names = collector.parameters
+        if self.params.keys() != set(names):
+            raise ValueError(f"the parameters are {', '.join(self.params)}, but {', '.join(names)} in the first line")
+        point = collector.point([self.params[name] for name in names])
+        regions = [Region(each) if isinstance(each, str) else each for each in self.path or ()]
+        call_path = collector.call_path(self.callpath, regions or None)
+        if self.unit is not None:
+            collector.set_unit(self.metric, self.unit)
+        if self.repetition is None and self.locations is None:
+            for number in self.value:
+                collector.add_value(call_path, self.metric, point, number)
             return
-        self.add_set(data, line, call_path, metric, point, numbers)
-
-    def add_set(
-        self, data: dict[str, Any], line: int, call_path: int, metric: str, point: int, numbers: list[float]
-    ) -> None:
-        repetition = data.get("repetition")
-        if len(numbers) != 1 or not (repetition is None or (type(repetition) is int and 0 <= repetition < 1_000_000)):
-            raise self.error(line, "'repetition' is no small number, or there are several values with it")
-        locations = data.get("locations")
-        if locations is None:
-            aggregates = numbers * 4 + [math.nan]
-        else:
-            if not isinstance(locations, dict) or not locations.keys() <= set(AGGREGATES[1:]):
-                raise self.error(line, f"'locations' is no object with some of {', '.join(AGGREGATES[1:])}")
-            rest = [as_number(locations.get(name)) for name in AGGREGATES[1:]]
-            if None in rest:
-                raise self.error(line, f"'locations' has a value that is no finite number: {locations}")
-            aggregates = numbers + [value for value in rest if value is not None]
-        assert self.collector is not None
-        if not self.collector.add(call_path, metric, point, aggregates, repetition):
-            raise self.error(line, f"repetition {repetition} of this call path, metric and point is there twice")
-
-    def finish(self) -> Experiment:
-        if self.collector is None:
-            raise wrong(self.path, "there are no values in it", expected=self.example)
-        try:
-            return self.collector.finish(self.path)
-        except ValueError as error:
-            raise wrong(self.path, str(error), expected=self.example) from error
+        (value,) = self.value if len(self.value) == 1 else (None,)
+        if value is None:
+            raise ValueError("there are several values with 'repetition' or 'locations'")
+        others = [value] * 3 + [math.nan]
+        if self.locations is not None:
+            others = [self.locations.get(name, math.nan) for name in AGGREGATES if name != "mean"]
+        if not collector.add(call_path, self.metric, point, [value, *others], self.repetition):
+            raise ValueError(f"repetition {self.repetition} of this call path, metric and point is there twice")
 
 
-def read_lines(
-    path: Path,
-    params: str,
-    example: str,
-    to_json: Callable[[str], str] = str,
-    default_path: str | None = None,
-    default_metric: str | None = None,
-) -> Experiment:
-    """Read a file that has an object a line.
-
-    Parameters
-    ----------
-    params
-        Key of the parameters.
-    example
-        A line as it should be.
-    to_json
-        Makes JSON of a line.
-    default_path, default_metric
-        Those of lines that name none; None if they must.
-
-    Raises
-    ------
-    FormatError
-        Names the line and what is expected.
-    """
-    lines = _Lines(path, params, example)
-    for number, line in enumerate(read_text(path).split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            data = json.loads(to_json(line))
-        except (ValueError, RecursionError) as error:
-            raise lines.error(number, f"it is no JSON: {error}") from error
-        lines.add(data, number, default_path, default_metric)
-    return lines.finish()
+def refused(
+    path: Path, error: ValueError, *, line: int | None = None, key: str | None = None, expected: str
+) -> FormatError:
+    """Return the error for JSON that is none, or whose content is not as expected; it names the line or the key."""
+    if not isinstance(error, ValidationError):
+        return wrong(path, str(error), line=line, key=key, expected=expected)
+    first = error.errors(include_url=False)[0]
+    why, position = first["msg"], _POSITION.search(first["msg"])
+    if position:
+        why, line = why[: position.start()], line or int(position[1])
+    return wrong(path, why, line=line, key=".".join(map(str, first["loc"])) or None, expected=expected)
 
 
 def read_jsonl(path: Path) -> Experiment:
@@ -212,13 +121,26 @@ def read_jsonl(path: Path) -> Experiment:
     FormatError
         Names the line and what is expected.
     """
-    return read_lines(path, "params", _LINE, default_path=ROOT_CALL_PATH, default_metric=DEFAULT_METRIC)
+    collector: Collector | None = None
+    for number, text in enumerate(read_text(path).split("\n"), start=1):
+        if not text.strip():
+            continue
+        try:
+            line = _Line.model_validate_json(text)
+            collector = collector or Collector(tuple(line.params))
+            line.add_to(collector)
+        except ValueError as error:
+            raise refused(path, error, line=number, expected=_EXPECTED) from error
+    assert collector is not None, "an empty text is refused before"
+    try:
+        return collector.finish(path)
+    except ValueError as error:
+        raise refused(path, error, expected=_EXPECTED) from error
 
 
 def _region_record(region: Region) -> dict[str, object]:
-    return {
-        key: getattr(region, key) for key in _TYPES if key not in _DEFAULTS or getattr(region, key) != _DEFAULTS[key]
-    }
+    record = {key: getattr(region, key) for key in _KEYS}
+    return {key: value for key, value in record.items() if key not in _DEFAULTS or value != _DEFAULTS[key]}
 
 
 def _path_record(tree: CallTree, call_path: int) -> list[dict[str, object]]:
@@ -265,6 +187,15 @@ def write_jsonl(experiment: Experiment, path: Path) -> None:
                 lines.append(json.dumps(record, separators=(",", ":")))
     data = "".join(line + "\n" for line in lines).encode()
     write_bytes(path, gzip.compress(data, _FAST, mtime=0) if path.suffix == ".gz" else data)
+
+
+def recognises(sample: Sample) -> bool:
+    """Tell whether the first line is an object with parameters."""
+    try:
+        data: Any = json.loads(sample.first_line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(data, dict) and "params" in data
 
 
 READER = Reader("a JSON Lines file of Extra-P or Buran", recognises, lambda path, problems: read_jsonl(path))

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from buran.errors import BuranError, FormatError, UsageError
 from buran.profiles.experiment import TABLE
-from buran.profiles.experiment.formats import READERS, Sample
-from buran.profiles.experiment.source import read_text, wrong
+from buran.profiles.experiment.formats import READERS, Sample, read_text, wrong
 from buran.profiles.experiment.table import Experiment
 
 
