@@ -5,7 +5,7 @@ import pytest
 from native_programs import HOOK_ALL, build, launch, table, write_filter
 
 from buran.measurement.merge_dumps import read_dumps
-from buran.profiles.ranks import computation_of
+from buran.profiles.profile import computation_of
 
 pytestmark = pytest.mark.mpi
 

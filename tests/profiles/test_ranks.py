@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from buran.profiles.experiment.build import of_ranks, working_threads
 from buran.profiles.metrics import metric_of
 from buran.profiles.profile import CallTree, Location, Profile, Region
-from buran.profiles.ranks import of_ranks, working_threads
 
 LOCATIONS = (Location(0, 0), Location(0, 1), Location(0, 2), Location(3, 0), Location(3, 1))
 VALUES = np.array([[5.0, 1.0, 2.0, 7.0, 0.0], [0.0, 4.0, 3.0, 0.0, 0.0]])

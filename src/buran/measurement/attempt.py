@@ -32,7 +32,7 @@ from buran.measurement.schedulers.registry import first_failure
 from buran.measurement.store import claims, ledger, store
 from buran.measurement.target import Target
 from buran.profiles.cubex_write import write_cubex
-from buran.profiles.ranks import computation_of
+from buran.profiles.profile import computation_of
 
 if TYPE_CHECKING:
     from buran.measurement.bundle import Surroundings

@@ -7,12 +7,11 @@ depends on the run. For models they are one call path, ``step->solve``, visited 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from buran.profiles.cubex_read import read_cubex
 from buran.profiles.profile import Profile, Region
-from buran.profiles.regroup import combine, fold
+from buran.profiles.regroup import fold, folded
 
 
 def read_profile(path: Path) -> Profile:
@@ -46,13 +45,4 @@ def as_call_paths(profile: Profile) -> Profile:
     if not any(is_parameter_value(profile.tree.regions[number]) for number in set(profile.tree.region.tolist())):
         return profile
     folding = fold(profile.tree, lambda region: not is_parameter_value(region))
-    size, rows = len(folding.tree), folding.target[folding.stays]
-    values = {}
-    for name, metric in profile.metrics.items():
-        stored, how = profile.values[name], metric.combination
-        # An inclusive value already contains what is below.
-        whole = metric.kind == "inclusive"
-        values[name] = (
-            combine(stored[folding.stays], rows, size, how) if whole else combine(stored, folding.target, size, how)
-        )
-    return replace(profile, tree=folding.tree, values=values)
+    return folded(profile, folding, stays_behind=lambda metric: False)

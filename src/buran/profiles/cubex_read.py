@@ -23,8 +23,7 @@ from pycubexr.utils.custom_tarinfo import TarInfoWithoutCheck
 
 from buran.budget import DEPTH, VARIABLE, check_memory
 from buran.errors import FormatError
-from buran.profiles.anchor import WRAPPED
-from buran.profiles.cubex_write import LARGEST_COUNT, NOTHING_LARGE
+from buran.profiles.cubex_write import LARGEST_COUNT, NOTHING_LARGE, WRAPPED
 from buran.profiles.gpu import STREAMS, add_kernels, process_ranks, with_kernels
 from buran.profiles.metrics import Metric, metric_of
 from buran.profiles.names import shown_name

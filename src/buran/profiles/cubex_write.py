@@ -7,12 +7,13 @@ A cubex file is a tar archive of ``anchor.xml`` and, for each metric, one member
 from __future__ import annotations
 
 import io
+import re
 import struct
 import tarfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -21,10 +22,21 @@ from numpy.typing import NDArray
 from buran.budget import DEPTH, VARIABLE
 from buran.errors import RunError
 from buran.files import write_bytes
-from buran.profiles.anchor import WRAPPED, anchor
 from buran.profiles.metrics import Metric
-from buran.profiles.profile import CallTree, Profile, Region
+from buran.profiles.profile import CallTree, Location, Profile, Region
 from buran.profiles.regroup import children, preorder
+
+WRAPPED = "Buran wrapped roots"
+"""Attribute of files whose first call path was put on top of a forest, since readers want one root."""
+
+_SYNTAX: Mapping[str, str] = {
+    "CubePL Version": "1.1",
+    "Cube Version": "4.8.2",
+    "Cube anchor.xml syntax version": "4.4",
+    "CLUSTERING": "OFF",
+}
+# XML cannot hold most control characters, and its readers change tabs and line ends.
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
 
 LARGEST_COUNT = 0xFFFFFFFFFFFFFBFF
 """Readers of cubex turn unsigned counts above this into 0."""
@@ -36,6 +48,102 @@ which then shows the least number there is."""
 _STORED = {"UINT64": "<u8", "INT64": "<i8", "DOUBLE": "<f8", "MINDOUBLE": "<f8", "MAXDOUBLE": "<f8"}
 _BLOCK = 512
 _WRAPPER = Region("roots", "roots", paradigm="measurement", role="artificial")
+
+
+def _text(value: str) -> str:
+    r"""Escape for XML; characters that XML cannot hold are spelled out, as in ``\x07``."""
+    value = _UNSAFE.sub(lambda match: f"\\x{ord(match[0]):02x}", value)
+    return value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
+
+
+def _metrics(metrics: Sequence[Metric]) -> Iterator[str]:
+    for number, metric in enumerate(metrics):
+        yield f'<metric id="{number}" type="{metric.kind.upper()}">'
+        yield f"<disp_name>{_text(metric.title or metric.name)}</disp_name>"
+        yield f"<uniq_name>{_text(metric.name)}</uniq_name>"
+        yield f"<dtype>{metric.dtype}</dtype>"
+        yield f"<uom>{_text(metric.unit)}</uom>"
+        yield "<url></url>"
+        yield f"<descr>{_text(metric.description)}</descr>"
+        yield "</metric>"
+
+
+def _regions(regions: Sequence[Region]) -> Iterator[str]:
+    for number, region in enumerate(regions):
+        line = region.line if region.line > 0 else -1
+        yield f'<region id="{number}" mod="{_text(region.file)}" begin="{line}" end="{line}">'
+        yield f"<name>{_text(region.name)}</name>"
+        yield f"<mangled_name>{_text(region.mangled or region.name)}</mangled_name>"
+        yield f"<paradigm>{region.paradigm}</paradigm>"
+        yield f"<role>{_text(region.role)}</role>"
+        yield "<url></url>"
+        yield "<descr></descr>"
+        yield "</region>"
+
+
+def _call_tree(tree: CallTree) -> Iterator[str]:
+    below = children(tree.parent)
+    region = tree.region.tolist()
+    stack = below[-1][::-1]
+    while stack:
+        node = stack.pop()
+        if node < 0:
+            yield "</cnode>"
+            continue
+        yield f'<cnode id="{node}" calleeId="{region[node]}">'
+        stack.append(-1)
+        stack.extend(reversed(below[node]))
+
+
+def _system(locations: Sequence[Location]) -> Iterator[str]:
+    yield '<systemtreenode Id="0">'
+    yield "<name>machine</name>"
+    yield "<class>machine</class>"
+    yield '<systemtreenode Id="1">'
+    yield "<name>node</name>"
+    yield "<class>node</class>"
+    number = 0
+    for group, (rank, threads) in enumerate(groupby(locations, key=lambda location: location.rank)):
+        yield f'<locationgroup Id="{group}">'
+        yield f"<name>MPI Rank {rank}</name>"
+        yield f"<rank>{rank}</rank>"
+        yield "<type>process</type>"
+        for location in threads:
+            name = "Master thread" if location.thread == 0 else f"OMP thread {location.thread}"
+            yield f'<location Id="{number}">'
+            yield f"<name>{name}</name>"
+            yield f"<rank>{location.thread}</rank>"
+            yield "<type>thread</type>"
+            yield "</location>"
+            number += 1
+        yield "</locationgroup>"
+    yield "</systemtreenode>"
+    yield "</systemtreenode>"
+
+
+def _anchor(
+    tree: CallTree, locations: Sequence[Location], metrics: Sequence[Metric], attributes: Mapping[str, str]
+) -> bytes:
+    """Return ``anchor.xml``; elements stand in the order that Cube's grammar prescribes.
+
+    Parameters
+    ----------
+    tree
+        The call paths; one root. The index of a call path is its id.
+    locations
+        Sorted by rank, then thread.
+    metrics
+        Their positions are their ids.
+    attributes
+        Free key-value pairs; written sorted.
+    """
+    pairs = {"Creator": "Buran", **attributes, **_SYNTAX}
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', '<cube version="4.4">']
+    lines += [f'<attr key="{_text(key)}" value="{_text(value)}"/>' for key, value in sorted(pairs.items())]
+    lines += ["<doc>", "<mirrors>", "</mirrors>", "</doc>", "<metrics>", *_metrics(metrics), "</metrics>"]
+    lines += ["<program>", *_regions(tree.regions), *_call_tree(tree), "</program>"]
+    lines += ["<system>", *_system(locations), "</system>", "</cube>", ""]
+    return "\n".join(lines).encode("utf-8")
 
 
 def wide_order(tree: CallTree) -> NDArray[np.int64]:
@@ -168,7 +276,7 @@ def _members(profile: Profile, path: Path, compress: bool) -> Mapping[str, bytes
         members[f"{number}.data"] = _data(values, compress)
         members[f"{number}.index"] = _index(len(values))
     # The head comes last: a file that ends early is then unreadable, not one without some metrics.
-    members["anchor.xml"] = anchor(whole.tree, whole.locations, tuple(whole.metrics.values()), whole.attributes)
+    members["anchor.xml"] = _anchor(whole.tree, whole.locations, tuple(whole.metrics.values()), whole.attributes)
     return members
 
 

@@ -165,3 +165,17 @@ class Profile:
         """Return shape (call path, location): values without those of the children."""
         values = self.values[metric].astype(np.float64)
         return self.tree.exclusive(values) if self.metrics[metric].kind == "inclusive" else values
+
+
+def computation_of(profile: Profile) -> dict[str, float] | None:
+    """Return wall-clock and CPU time of computation, over the first threads of all ranks; None if one is not there."""
+    if not {"time", "wall_time", "cpu_time"} <= profile.values.keys():
+        return None
+    computes = [profile.tree.regions[number].paradigm != "mpi" for number in profile.tree.region.tolist()]
+    first = [location.thread == 0 for location in profile.locations]
+    seconds = {name: profile.exclusive(name)[np.ix_(computes, first)] for name in ("time", "wall_time", "cpu_time")}
+    waited_s = seconds["time"] - seconds["cpu_time"]  # for their teams
+    return {
+        "wall_s": float((seconds["wall_time"] - waited_s).sum()),
+        "cpu_s": float(seconds["cpu_time"].sum()),
+    }

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.profiles.metrics import Combine
+from buran.profiles.metrics import Combine, Metric
 from buran.profiles.profile import CallTree, Profile, Region
 
 Keep = Callable[[Region], bool] | NDArray[np.bool_]
@@ -214,18 +214,24 @@ def project(profile: Profile, keep: Keep) -> Profile:
     keep
         Predicate over regions, or shape (region,).
     """
-    folding = fold(profile.tree, keep)
-    size = len(folding.tree)
-    rows = folding.target[folding.stays]
+    return folded(profile, fold(profile.tree, keep), lambda metric: metric.is_per_visit)
+
+
+def folded(profile: Profile, folding: Folding, stays_behind: Callable[[Metric], bool]) -> Profile:
+    """Return a profile on the call paths that are left.
+
+    Parameters
+    ----------
+    stays_behind
+        Tells whether values of call paths that are not left vanish with them.
+    """
     values: dict[str, NDArray[np.generic]] = {}
     for name, metric in profile.metrics.items():
-        old = profile.values[name]
-        how = metric.combination
         # An inclusive value already contains what was below.
-        if metric.kind == "inclusive" or metric.is_per_visit:
-            values[name] = combine(old[folding.stays], rows, size, how)
-        else:
-            values[name] = combine(old, folding.target, size, how)
+        alone = metric.kind == "inclusive" or stays_behind(metric)
+        source = folding.stays if alone else np.ones(len(folding.stays), dtype=bool)
+        rows = folding.target[source]
+        values[name] = combine(profile.values[name][source], rows, len(folding.tree), metric.combination)
     return replace(profile, tree=folding.tree, values=values)
 
 

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from buran.errors import UsageError
 from buran.profiles.cubex_read import BELOW_ZERO
 from buran.profiles.experiment.table import AGGREGATES, Experiment
-from buran.profiles.metrics import WORKING_THREADS, Metric
-from buran.profiles.profile import Profile
-from buran.profiles.ranks import of_ranks, working_threads
+from buran.profiles.metrics import WORKING_THREADS, Metric, metric_of
+from buran.profiles.profile import Location, Profile
 from buran.profiles.regroup import TreeUnion, combine
 from buran.profiles.symbols import is_program
 from buran.wording import named
@@ -58,6 +57,46 @@ def _of_ranks(profile: Profile, row: NDArray[np.int64], rows: int) -> Iterator[t
         yield WORKING_THREADS, combine(threads, row, rows, WORKING_THREADS.combination).astype(np.float64)
 
 
+def of_ranks(values: NDArray[np.float64], locations: Sequence[Location], metric: Metric) -> NDArray[np.float64]:
+    """Return shape (call path, rank) of exclusive values from shape (call path, location).
+
+    Counts of a rank are sums over its threads, so that they depend neither on the number of threads nor on who did
+    what. Its time in a call path is that of its first thread, which opens parallel regions and waits for their end;
+    where this thread never came, as in work of threads that the program has started itself, it is the longest of any
+    thread.
+    """
+    ranks = np.array([location.rank for location in locations])
+    first = np.flatnonzero(np.diff(ranks, prepend=-1))
+    if len(first) == len(locations):
+        return values
+    if metric.of_threads == "first":
+        opener = values[:, first]
+        return np.where(opener != 0, opener, np.maximum.reduceat(values, first, axis=1))
+    if metric.combination == "add":
+        return np.add.reduceat(values, first, axis=1)
+    extreme, neutral = (np.minimum, np.inf) if metric.combination == "min" else (np.maximum, -np.inf)
+    out = extreme.reduceat(np.where(values == 0, neutral, values), first, axis=1)  # 0 stands for "not visited"
+    return np.where(out == neutral, 0.0, out)
+
+
+def working_threads(profile: Profile) -> NDArray[np.float64] | None:
+    """Return shape (call path, rank): how many threads share the work; None where nothing was counted or all had one.
+
+    What several threads of a team came to is the whole team's, even if one found nothing left to do: a dynamic loop
+    gives its rounds to whoever asks first.
+    """
+    counts = [profile.values[name] != 0 for name in ("visits", "basic_blocks") if name in profile.values]
+    if not counts or all(location.thread == 0 for location in profile.locations):
+        return None
+    came = np.logical_or.reduce(counts).astype(np.float64)
+    threads, tree = of_ranks(came, profile.locations, metric_of("visits")), profile.tree
+    for depth in range(1, int(tree.depth.max(initial=0)) + 1):
+        level = np.flatnonzero(tree.depth == depth)
+        above = threads[tree.parent[level]]
+        threads[level] = np.where(threads[level] > 1, np.maximum(threads[level], above), threads[level])
+    return threads
+
+
 def _point(point: Mapping[str, float], parameters: tuple[str, ...]) -> tuple[float, ...]:
     if set(point) != set(parameters):
         raise UsageError(
@@ -71,7 +110,7 @@ def _point(point: Mapping[str, float], parameters: tuple[str, ...]) -> tuple[flo
 def experiment_from_profiles(runs: Iterable[Run]) -> Experiment:
     """Merge the profiles of runs into a table of exclusive values.
 
-    The threads of a rank are one; see `buran.profiles.ranks.of_ranks`.
+    The threads of a rank are one; see `of_ranks`.
     Call trees are united by the names of the call paths. A call path that a run did not visit is 0 in this
     run; a metric that a run did not measure, and a run that is missing, are NaN. Profiles are reduced one by
     one, so `runs` may produce them one at a time.
