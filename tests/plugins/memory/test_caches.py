@@ -11,8 +11,7 @@ import pytest
 from buran.errors import ConfigError
 from buran.modeling.pmnf.fit import fit_models
 from buran.modeling.pmnf.model_set import ModelSet
-from buran.plugins.memory.cache_table import cache_text, header_of, rows_of, size_text
-from buran.plugins.memory.caches import cache_table
+from buran.plugins.memory.caches import cache_table, cache_text, header_of, rows_of, size_text
 from buran.plugins.memory.misses import with_misses
 from buran.plugins.memory.reuse import (
     BIN_METRICS,

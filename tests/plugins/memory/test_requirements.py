@@ -6,7 +6,7 @@ import pytest
 from native_programs import HOOK_ALL, build, profile_of, table, toolchain, write_filter
 
 from buran.measurement.toolchain.toolchain import GCC_FALLBACK
-from buran.plugins.memory.operations import DETAILS, REQUIREMENTS
+from buran.plugins.memory.metrics import DETAILS, REQUIREMENTS
 from buran.profiles import metrics as known_metrics
 from buran.profiles.profile import Profile
 

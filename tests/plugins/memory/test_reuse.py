@@ -11,10 +11,19 @@ from test_fortran import COMPILERS, with_fortran
 from buran.errors import UsageError
 from buran.measurement.toolchain.toolchain import GCC_FALLBACK
 from buran.measurement.toolchain.wrappers import CC, FC, translate
-from buran.plugins.memory.misses import caches_of, histogram, misses, streamed, ways_of, with_misses
+from buran.plugins.memory.misses import (
+    caches_of,
+    conflict_share,
+    histogram,
+    misses,
+    misses_of_sets,
+    streamed,
+    used_sets,
+    ways_of,
+    with_misses,
+)
 from buran.plugins.memory.reuse import FAR, FIRST_RATE, FOLLOWED, LAST_RATE, LINE, NEVER, SETS
 from buran.plugins.memory.sampling import USUAL_RATE
-from buran.plugins.memory.sets import conflict_share, misses_of_sets, used_sets
 from buran.profiles.profile import Profile
 
 LINES, ROUNDS = 20_000, 5

@@ -15,8 +15,7 @@ from buran.modeling.pmnf.fit import fit_models
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.plugins.memory.machine_file import Level, MachineFile
 from buran.plugins.memory.reuse import BIN_METRICS, LEAST_DISTANCE, LINE, NEVER
-from buran.plugins.memory.roofline import roofline_of, work_of
-from buran.plugins.memory.roofline_table import roofline_plot, roofline_text
+from buran.plugins.memory.roofline import roofline_of, roofline_plot, roofline_text, work_of
 from buran.profiles.metrics import metric_of
 from buran.profiles.profile import CallTree, Location, Profile, Region
 from buran.reporting.html import render_page

@@ -12,9 +12,17 @@ from buran.errors import ConfigError
 from buran.measurement.attempt import PROFILE
 from buran.modeling.numerics.tuning import LARGER
 from buran.plugins.memory.keys import cache_ways, caches_kib
-from buran.plugins.memory.misses import caches_of, histogram, misses, ways_of, with_misses
+from buran.plugins.memory.misses import (
+    caches_of,
+    has_known_sets,
+    histogram,
+    misses,
+    misses_of_sets,
+    used_sets,
+    ways_of,
+    with_misses,
+)
 from buran.plugins.memory.reuse import FIRST_RATE, LAST_RATE, LINE, SETS
-from buran.plugins.memory.sets import has_known_sets, misses_of_sets, used_sets
 from buran.plugins.memory.tuning import RESOLVED, SHOWN_KIND
 from buran.profiles.call_paths import read_profile
 from buran.profiles.experiment.build import Run

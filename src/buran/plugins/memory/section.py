@@ -9,14 +9,11 @@ from buran.campaign.config import Campaign
 from buran.campaign.plan import Mode
 from buran.features import ReportSection
 from buran.modeling.priors.prior import Account
-from buran.plugins.memory.cache_table import CacheTable, cache_page, cache_plot, cache_text
-from buran.plugins.memory.caches import cache_table
+from buran.plugins.memory.caches import CacheTable, cache_page, cache_plot, cache_table, cache_text
 from buran.plugins.memory.costs import memory_account, page_account, sharing
 from buran.plugins.memory.keys import caches_kib, machine_of
-from buran.plugins.memory.metrics import FIRST_TOUCHES, MISSES
-from buran.plugins.memory.operations import OPERATIONS
-from buran.plugins.memory.roofline import roofline_of
-from buran.plugins.memory.roofline_table import Roofline, roofline_page, roofline_plot, roofline_text
+from buran.plugins.memory.metrics import FIRST_TOUCHES, MISSES, OPERATIONS
+from buran.plugins.memory.roofline import Roofline, roofline_of, roofline_page, roofline_plot, roofline_text
 from buran.plugins.memory.sampling import cache_sizes, misses_of_runs, sample_notes
 from buran.profiles.experiment.build import experiment_from_profiles
 from buran.profiles.experiment.table import Experiment

@@ -9,9 +9,8 @@ from statistics import median
 from typing import Any
 
 from buran.campaign.plan import Mode
-from buran.plugins.memory.misses import histogram, misses
+from buran.plugins.memory.misses import histogram, misses, misses_of_sets
 from buran.plugins.memory.reuse import LINE
-from buran.plugins.memory.sets import misses_of_sets
 from buran.profiles.profile import Profile
 from buran_studies.campaign.public import checkouts
 from buran_studies.evaluation.evaluation import Figure, Kind, Table

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from buran.campaign.plan import Mode
-from buran.plugins.memory.operations import DETAILS, REQUIREMENTS
+from buran.plugins.memory.metrics import DETAILS, REQUIREMENTS
 from buran.profiles.profile import Profile
 from buran_studies.evaluation.evaluation import Evaluation, Figure, Kind, Table
 from buran_studies.evaluation.study import Settings, Shard
