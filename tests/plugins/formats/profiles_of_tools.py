@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 RankTimes = Sequence[Mapping[tuple[str, ...], float]]
 """For each rank the exclusive times of call paths, in microseconds."""
@@ -159,33 +157,3 @@ def _meta_db() -> bytes:
     entry = struct.pack("<QQLH10x", *roots, 0, 1)
     tree = struct.pack("<QHB5x", entries, 1, 32) + texts + source + functions + entry + contexts
     return _database(b"meta", [b"", identities, metrics, tree, b"", b"", b"", b""])
-
-
-def timemory(path: Path, ranks: Sequence[tuple[float, float]]) -> Path:
-    """Write a tree with ``main`` and ``solve`` below it.
-
-    Parameters
-    ----------
-    ranks
-        For each rank the exclusive seconds of both.
-    """
-
-    def node(name: str, inclusive: float, exclusive: float, children: list[Any], laps: int = 1) -> dict[str, Any]:
-        def entry(value: float) -> dict[str, Any]:
-            # Python's JSON knows NaN, as C++ writes it.
-            return {"entry": {"laps": laps, "repr_data": value}, "stats": {"sum": value, "count": laps}}
-
-        told = {"hash": laps, "prefix": name, "tid": [0], "pid": [1], "depth": 0, "is_dummy": False}
-        return {"node": {**told, "inclusive": entry(inclusive), "exclusive": entry(exclusive)}, "children": children}
-
-    trees = []
-    for main, solve in ranks:
-        tree = node("main", main + solve, main, [node("solve", solve, solve, [], laps=3)])
-        trees.append([node("unknown-hash=0", 0.0, 0.0, [tree], laps=0)])
-    component = {
-        "properties": {"value": 64, "enum": "WALL_CLOCK", "id": "wall_clock", "ids": ["wall_clock"]},
-        "type": "wall", "description": "", "unit_value": 1, "unit_repr": "sec", "thread_scope_only": False,
-        "mpi_size": len(ranks), "upcxx_size": 1, "thread_count": 1, "process_count": len(ranks), "mpi": trees,
-    }  # fmt: skip
-    path.write_text(json.dumps({"timemory": {"WALL_CLOCK": component}}))
-    return path

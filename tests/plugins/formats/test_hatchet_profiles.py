@@ -1,4 +1,4 @@
-"""Profiles of TAU, HPCToolkit and timemory: values, parameters, and what is refused."""
+"""Profiles of TAU and HPCToolkit: values, parameters, and what is refused."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from profiles_of_tools import hpctoolkit, hpctoolkit_4, tau, timemory
+from profiles_of_tools import hpctoolkit, hpctoolkit_4, tau
 
 from buran.errors import BuranError, FormatError, ToolError
 from buran.profiles.experiment.read import detect_format, read_experiment
@@ -68,15 +68,6 @@ def test_databases_of_version_4_that_are_damaged_are_refused(tmp_path: Path) -> 
     assert "cct.db not found" in str(caught.value.why)
     with pytest.raises(FormatError, match="a value is no number"):
         read_experiment(hpctoolkit_4(tmp_path / "nan", [(1, np.nan, 30)]))
-
-
-def test_trees_of_timemory_have_seconds_and_laps(tmp_path: Path) -> None:
-    path = timemory(tmp_path / "wall.tree.json", [(1.0, 2.0), (3.0, 4.0)])
-    table = read_experiment(path)
-    assert detect_format(path) == "timemory"
-    assert values(table, "main")[:4] == [2.0, 2.0, 1.0, 3.0]
-    assert values(table, "main->solve")[4] == 6.0
-    assert values(table, "main->solve", "visits")[0] == 3
 
 
 def test_parameters_are_numbers_in_names_then_metadata_then_ranks(tmp_path: Path) -> None:
@@ -141,8 +132,6 @@ def test_two_nodes_of_a_name_are_one_call_path(tmp_path: Path) -> None:
 
 
 def test_what_is_no_number_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="a value is no number"):
-        read_experiment(timemory(tmp_path / "wall.tree.json", [(1.0, np.nan)]))
     with pytest.raises(FormatError, match="a value is no number"):
         read_experiment(hpctoolkit(tmp_path / "db", [(1, np.nan, 1)]))
     with pytest.raises(FormatError, match="a value is no number"):

@@ -13,9 +13,6 @@ OF_OTHERS = {
     "perf": "# started\n\n5.46,msec,task-clock,5464167,100.00,0.9,CPUs utilized\n62,,page-faults,5464167,100.00,,\n",
     "gprof": "Flat profile:\n\nEach sample counts as 0.01 seconds.\n  %   cumulative   self      self     total\n"
     " time   seconds   seconds  calls  ms/call  ms/call  name\n 66.67      0.02     0.02     10  2.00  2.00  solve\n",
-    "ramble": '{"workspace_hash": "0", "experiments": [{"name": "a", "RAMBLE_STATUS": "SUCCESS", "N_REPEATS": 0, '
-    '"RAMBLE_VARIABLES": {"n": "4"}, "CONTEXTS": [{"name": "null", '
-    '"foms": [{"name": "rate", "value": 1.5, "units": "s"}]}]}]}',
 }
 
 

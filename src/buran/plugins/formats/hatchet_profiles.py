@@ -1,8 +1,7 @@
-"""Profiles of TAU, HPCToolkit and timemory, as Hatchet reads them: a run in each file or folder."""
+"""Profiles of TAU and HPCToolkit, as Hatchet reads them: a run in each file or folder."""
 
 from __future__ import annotations
 
-import json
 import re
 import tempfile
 import warnings
@@ -28,7 +27,6 @@ from buran.profiles.experiment.table import Experiment
 _NO_NUMBER = re.compile(r'^".*" [^"\n]*\b(?:nan|inf)\b', re.MULTILINE | re.IGNORECASE)
 _ADDRESS = re.compile(r"addr=<(0x)?[0-9a-f]+>")
 _CPU_TIME = "cpu_time"
-_SECONDS = {"sec": 1.0, "msec": 1e-3, "usec": 1e-6, "nsec": 1e-9}
 
 
 @dataclass(frozen=True)
@@ -212,26 +210,6 @@ def _threads_for_processes() -> Iterator[None]:
         reader.mp = own
 
 
-def _timemory(hatchet: Any, path: Path) -> Any:
-    """Read the file of a component, such as ``wall.tree.json``."""
-
-    def refuse(constant: str) -> float:
-        raise _no_number(path)  # Hatchet takes NaN for 0
-
-    components = json.loads(path.read_bytes(), parse_constant=refuse)["timemory"]
-    frame = hatchet.from_timemory(str(path))
-    exclusive, units = {"visits": ("count", 1.0)}, dict[str, str]()
-    for component in components.values():
-        name, unit = component["properties"]["id"], component["unit_repr"]
-        metric = "time" if name == "wall_clock" else name
-        if f"sum.{name}" in frame.exc_metrics:
-            exclusive[metric] = (f"sum.{name}", _SECONDS.get(unit, 1.0))
-            units[metric] = "sec" if unit in _SECONDS else unit
-    frame = _with_metrics(frame, exclusive, {})
-    frame.metadata["units"] = json.dumps(units)
-    return frame
-
-
 def _is_tau(path: Path) -> bool:
     return any(path.glob("profile.*.*.*")) or any(path.glob("MULTI__*/profile.*.*.*"))
 
@@ -240,14 +218,9 @@ def _is_database(path: Path) -> bool:
     return (path / "meta.db").is_file() or (path / "experiment.xml").is_file()
 
 
-def _is_timemory(path: Path) -> bool:
-    return path.suffix == ".json" and Sample(path).first_key == "timemory"
-
-
 def _reader(what: str, tool: _Tool) -> Reader:
     return Reader(f"{what}, or a folder of them", tool.recognises, tool.read)
 
 
 TAU = _reader("a folder of TAU's profiles", _Tool("TAU", _is_tau, _tau, _tau_metadata))
 HPCTOOLKIT = _reader("a database of HPCToolkit", _Tool("HPCToolkit", _is_database, _hpctoolkit))
-TIMEMORY = _reader("a tree of timemory in JSON", _Tool("timemory", _is_timemory, _timemory))
