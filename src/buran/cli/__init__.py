@@ -55,7 +55,7 @@ VERBS = (
 DAILY = {
     "prepare": ("demo", "init", "doctor", "check"),
     "measure": ("plan", "run", "status"),
-    "evaluate": ("report", "compare", "model", "filter"),
+    "evaluate": ("report", "model", "filter"),
 }
 """The verbs that `buran --help` explains; it names the others."""
 EXTENSION_POINT: ExtensionPoint[Verb] = ExtensionPoint(

@@ -21,7 +21,7 @@ from buran.plugins.output.check import ask
 from buran.plugins.output.lines import figure
 from buran.plugins.versions.compare import compare_sides
 from buran.plugins.versions.condition import broken_by, parse_conditions
-from buran.plugins.versions.sides import read_side
+from buran.plugins.versions.side import read_side
 from buran.profiles.experiment.read import read_experiment
 from buran.workflow.history import History
 from buran.workflow.report import write_results

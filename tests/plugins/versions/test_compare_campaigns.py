@@ -86,14 +86,6 @@ def test_a_factor_is_a_change_of_time_and_not_of_effort(files, capsys) -> None:
     compared(capsys, files["old"], files["factor"], "--fail-on", CONDITIONS)  # it has shrunk
 
 
-def test_the_verb_compare_is_the_same(files, capsys) -> None:
-    said, data = compared(capsys, files["factor"], files["old"], "--fail-on", CONDITIONS, expect=5)
-    path = files["factor"].parent / "results" / "sim" / "latest" / "comparison.json"
-    path.unlink()
-    assert main(["compare", str(files["old"]), str(files["factor"]), "--fail-on", CONDITIONS]) == 5
-    assert capsys.readouterr().out in said and json.loads(path.read_text()) == data
-
-
 def test_a_growth_class_that_rose_is_told_by_counts_and_times(files, capsys) -> None:
     _, data = compared(capsys, files["log"], files["old"], "--fail-on", CONDITIONS, expect=5)
     assert verdicts(data, "time")["setup"] == verdicts(data, "basic_blocks")["setup"] == "grown"
@@ -150,8 +142,8 @@ def test_what_cannot_be_compared_is_said_with_what_to_do(files, capsys, tmp_path
     assert "keep report.json" in said
     unfinished = opened(tmp_path / "unfinished", PROGRAM).campaign.path
     assert "buran run" in refused(unfinished)
-    assert main(["compare", str(latest), str(unfinished)]) == 2
-    assert "this campaign has no report yet" in capsys.readouterr().err
+    assert main(["report", str(unfinished), "--compare", str(latest)]) == 2
+    assert "no report yet" in capsys.readouterr().err
     assert main(["report", str(files["old"]), "--fail-on", "grown"]) == 2
     assert "--compare OTHER" in capsys.readouterr().err
 

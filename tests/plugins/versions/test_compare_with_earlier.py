@@ -17,9 +17,9 @@ from buran.campaign.plan import Mode, Plan, Purpose
 from buran.errors import ConfigError
 from buran.files import not_synced, read_json
 from buran.modeling.numerics.tuning import MATTERS
+from buran.plugins.versions.difference import LEVEL
 from buran.plugins.versions.earlier import earlier_results
-from buran.plugins.versions.results import compare_with
-from buran.plugins.versions.tuning import LEVEL
+from buran.plugins.versions.report_options import compare_with
 from buran.workflow.history import History
 from buran.workflow.report import gather, link_latest, write_results
 from buran.workflow.session import Session, open_session

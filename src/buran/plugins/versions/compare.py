@@ -15,17 +15,18 @@ from buran.modeling.pmnf.text import format_function, format_leading, growth_cla
 from buran.plugins.versions.counts import (
     CALLS,
     Counted,
+    common_call_paths,
+    common_points,
     count_in_both,
+    fold_models,
     mpi_operations,
     operations_of_one,
+    shares_of,
     unsteady_rows,
 )
-from buran.plugins.versions.difference import Change, Comparison, Difference, OneSided, Verdict
-from buran.plugins.versions.fold import common_call_paths, fold_models
-from buran.plugins.versions.measured import common_points, shares_of
+from buran.plugins.versions.difference import LEVEL, Change, Comparison, Difference, OneSided, Verdict
 from buran.plugins.versions.pairing import pair_call_paths
 from buran.plugins.versions.side import RUNTIME, Side
-from buran.plugins.versions.tuning import LEVEL
 from buran.profiles.metrics import metric_of
 from buran.reporting.rises import leads_of
 from buran.wording import named

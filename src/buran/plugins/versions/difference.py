@@ -10,6 +10,10 @@ from typing import Literal
 from buran.modeling.numerics.intervals import ROUNDING
 from buran.plugins.versions.pairing import Pair
 
+# Of a comparison's intervals, where none is asked for. Tuned: judgement.
+LEVEL = 0.95
+
+
 Verdict = Literal["grown", "shrunk", "same", "no difference seen", "undecided"]
 
 

@@ -18,8 +18,7 @@ from buran.errors import FormatError, UsageError
 from buran.files import read_json
 from buran.plugins.versions import KEY, name_of_earlier
 from buran.plugins.versions.compare import compare_sides
-from buran.plugins.versions.side import RUNTIME, Side
-from buran.plugins.versions.sides import side_of_results
+from buran.plugins.versions.side import RUNTIME, Side, side_of_results
 from buran.plugins.versions.text import since
 from buran.profiles.metrics import metric_of
 from buran.workflow.findings import Findings

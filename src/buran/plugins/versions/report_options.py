@@ -10,28 +10,17 @@ from buran.cli.arguments import open_to_read
 from buran.cli.report import say_remarks, show_file
 from buran.errors import Exit, UsageError
 from buran.modeling.numerics.tuning import MATTERS
-from buran.plugins.versions.tuning import LEVEL
 
 if TYPE_CHECKING:
+    from buran.plugins.versions.difference import Comparison
     from buran.workflow.session import Session
-
-EARLIER = "campaign file, folder of results or report.json of the earlier one"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     group = parser.add_argument_group("comparison with an earlier campaign")
-    group.add_argument(
-        "--compare",
-        type=Path,
-        metavar="OTHER",
-        help=EARLIER,
-    )
-    add_conditions(group)
-
-
-def add_conditions(group: argparse._ActionsContainer) -> None:
-    """Declare what makes a comparison fail, and what it calls different."""
+    earlier = "campaign file, folder of results or report.json of the earlier one"
+    group.add_argument("--compare", type=Path, metavar="OTHER", help=earlier)
     group.add_argument(
         "--fail-on",
         action="append",
@@ -61,8 +50,8 @@ def run(arguments: argparse.Namespace) -> int | None:
 
 def _compare(session: Session, arguments: argparse.Namespace) -> int:
     from buran.plugins.versions.condition import broken_by, parse_conditions
+    from buran.plugins.versions.difference import LEVEL
     from buran.plugins.versions.page import NAME, write_comparison
-    from buran.plugins.versions.results import compare_with
 
     level = LEVEL if arguments.level is None else arguments.level
     share = MATTERS if arguments.share is None else arguments.share
@@ -76,3 +65,21 @@ def _compare(session: Session, arguments: argparse.Namespace) -> int:
     write_comparison(folder, comparison, broken)
     show_file(folder, NAME, arguments)
     return Exit.GROWN if broken else Exit.DONE
+
+
+def compare_with(session: Session, other: Path, level: float, share: float) -> Comparison:
+    """Compare a finished campaign with an earlier one; raises `UsageError` if they are the same."""
+    from buran.campaign.layout import REPORT, results_folder
+    from buran.plugins.versions.compare import compare_sides
+    from buran.plugins.versions.side import KEEP, read_side, side_of_results
+
+    folder = session.layout.results(session.id)
+    before = read_side(other)
+    same = other.resolve() if other.suffix == ".json" else results_folder(other)
+    if same in (folder.resolve(), (folder / REPORT).resolve(), (folder / "models.json").resolve()):
+        siblings = sorted(
+            results.name for results in folder.parent.iterdir() if results != folder and (results / REPORT).is_file()
+        )
+        lie = f"earlier results of this file lie in {folder.parent}: {', '.join(siblings)}" if siblings else KEEP
+        raise UsageError("a campaign cannot be compared with itself", where=other, hint=lie)
+    return compare_sides(before, side_of_results(folder, str(session.campaign.path)), level, share)

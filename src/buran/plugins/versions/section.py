@@ -12,8 +12,7 @@ from buran.plugins.versions.compare import compare_sides
 from buran.plugins.versions.difference import Comparison
 from buran.plugins.versions.earlier import EarlierVersion
 from buran.plugins.versions.page import STYLE, comparison_section, write_comparison
-from buran.plugins.versions.side import RUNTIME
-from buran.plugins.versions.sides import counts_in, side_of_report
+from buran.plugins.versions.side import RUNTIME, counts_in, side_of_report
 from buran.plugins.versions.text import change_of, changed, sentences, title_of
 from buran.reporting.content import Answer, Report
 from buran.workflow.history import History

@@ -30,7 +30,7 @@ from buran.modeling.pmnf.model import prediction_interval
 from buran.modeling.pmnf.model_set import read_models
 from buran.plugins.memory.machine_file import MachineFile
 from buran.plugins.memory.speed import calibrate
-from buran.plugins.versions.fold import fold
+from buran.plugins.versions.counts import fold
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.profile import SEPARATOR
 from buran.workflow import collect
