@@ -11,7 +11,7 @@ from test_identity import folder, identities, loaded
 from buran.campaign.config import Campaign
 from buran.campaign.identity import Decides, decides
 from buran.measurement.backends.base import SYSTEMS
-from buran.plugins.scorep.keys import ScorePKeys, keys_of
+from buran.plugins.scorep.feature import ScorePKeys, keys_of
 
 __all__ = ["folder"]
 NEW = {"process_memory_mb": 256, "effort_metric": "PAPI_TOT_INS", "options": "--user"}

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count, takewhile
 from math import log
+from pathlib import Path
 from statistics import median
 
 import numpy as np
@@ -13,17 +14,28 @@ from numpy.typing import NDArray
 
 from buran.campaign.plan import Mode, Purpose
 from buran.campaign.point import Point
+from buran.features import ReportSection
 from buran.modeling.pmnf.fit import fit_models
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.pmnf.terms import Array
 from buran.modeling.priors.paths import waits
 from buran.plugins.efficiency import KEY
-from buran.plugins.efficiency.table import CoreUse, Efficiencies, EfficiencyTable, Interval, efficiencies, sources_of
+from buran.plugins.efficiency.table import (
+    CoreUse,
+    Efficiencies,
+    EfficiencyTable,
+    Interval,
+    efficiencies,
+    efficiency_page,
+    efficiency_text,
+    sources_of,
+)
 from buran.profiles.experiment.build import Run
 from buran.profiles.metrics import metric_of, stands_for
 from buran.profiles.profile import SEPARATOR, Profile
 from buran.profiles.startup import STARTUP, is_startup_or_shutdown
-from buran.reporting.content import LEVEL, Report
+from buran.reporting.content import LEVEL, Answer, Report
+from buran.wording import counted
 from buran.workflow.crowded import crowded_points
 from buran.workflow.history import History
 from buran.workflow.report import counting_runs, newest_runs
@@ -283,3 +295,55 @@ def _reach(times: ModelSet, at: Array, parts: Sequence[NDArray[np.bool_]]) -> tu
         down, up = (float(np.linalg.norm((end - middle[largest])[inside])) for end in (low, high))
         bounds.append((float(max(middle[rows].sum() - down, 0.0)), float(middle[rows].sum() + up)))
     return bounds[0], bounds[1]
+
+
+_PAYS = 0.5  # of the cores' time: where less is of use, more ranks no longer pay
+
+
+def _value(history: History, report: Report, folder: Path | None) -> EfficiencyTable | None:
+    """Return the efficiencies once the campaign's report is written."""
+    return None if folder is None else efficiency_of_campaign(history, report)
+
+
+def _answer(table: EfficiencyTable, report: Report) -> Answer | None:
+    """Say up to how many ranks it pays to divide one amount of work, or how well ranks use more of it."""
+    if not table.stated:
+        return None
+    question = "Up to how many ranks does it pay?" if table.divided else "How efficient is it at the target?"
+    facts = [table.contradiction] if table.contradiction else []  # first: the rest means little under a wrong word
+    if not table.along or table.target is None or not np.isfinite([efficiency for _, efficiency in table.along]).all():
+        return Answer(question, "Not known", [*facts, "There are no models of the times of all call paths"])
+    (fewest, _), *_, (most, at_target) = table.along
+    percent, reach = f"{100 * at_target:.3g} %", table.target.global_interval
+    interval = "" if reach is None else f"; {100 * LEVEL:.0f} % interval {100 * reach[0]:.3g} to {100 * reach[1]:.3g} %"
+    paying = [ranks for ranks, _ in takewhile(lambda each: each[1] >= _PAYS, table.along)]
+    last = f"{max(paying):g}" if paying else f"less than {fewest:g}"
+    if not table.divided:
+        half = "" if most in paying else f"; {100 * _PAYS:.0f} % up to {last} rank{'' if last == '1' else 's'}"
+        fact = f"Global efficiency on {most:g} ranks, compared with {counted(int(fewest), 'rank')}{interval}{half}"
+        return Answer(question, percent, [*facts, fact])
+    if most in paying:
+        last += ", the target"
+        facts.append(f"There {percent} of all cores is of use{interval}")
+    else:
+        of_use = f"less than {100 * _PAYS:.0f} % of all cores is of use"
+        facts.append(f"Beyond, {of_use}; on {most:g} ranks {percent}{interval}")
+    speeds = {ranks: ranks * efficiency for ranks, efficiency in table.along}
+    fastest = max(speeds, key=speeds.__getitem__)
+    if fastest < most:
+        gain = f", {speeds[fastest] / speeds[fewest]:.3g} times as fast as on {fewest:g}" if fastest > fewest else ""
+        facts.append(f"Fastest on {counted(int(fastest), 'rank')}{gain}")
+    return Answer(question, last, facts)
+
+
+SECTION = ReportSection(
+    "efficiency",
+    "Efficiency",
+    _value,
+    lambda table, report: efficiency_text(table),
+    lambda table, report: efficiency_page(table),
+    plot=lambda table: {"divided": table.divided},
+    notes=lambda table: [table.contradiction] if table.contradiction else [],
+    answer=_answer,
+    order=-1,
+)

@@ -12,7 +12,7 @@ _Scaling = OfAnalysis[Literal["auto", "strong", "weak"]]
 
 
 def _sections() -> tuple[ReportSection, ...]:
-    from buran.plugins.efficiency.section import SECTION
+    from buran.plugins.efficiency.campaign import SECTION
 
     return (SECTION,)
 

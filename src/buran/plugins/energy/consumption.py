@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from buran.profiles.metrics import Metric
+
+if TYPE_CHECKING:
+    from buran.campaign.shape import CampaignFile
+
+ENERGY = Metric("energy", "J", "exclusive", "DOUBLE", "Energy", "Of the whole program: of its processors, or nodes")
+
+
+def is_requested(config: CampaignFile) -> bool:
+    """Return whether a campaign asks for the energy of its runs."""
+    return bool(getattr(config, ENERGY.name))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from buran.campaign.mistakes import Mistake
 from buran.campaign.values import OfPlan
 from buran.features import Feature, Key, ReportSection, late, simulated
-from buran.plugins.energy.keys import ENERGY, is_requested
+from buran.plugins.energy.consumption import ENERGY, is_requested
 
 if TYPE_CHECKING:
     from buran.campaign.shape import CampaignFile

@@ -10,8 +10,7 @@ from buran.campaign.records import RunRecord
 from buran.features import Start
 from buran.measurement.finding import Finding, Health
 from buran.measurement.schedulers.base import NONE, Scheduler
-from buran.plugins.energy.consumption import Consumption, EnergyMeter, NoMeter
-from buran.plugins.energy.keys import is_requested
+from buran.plugins.energy.consumption import Consumption, EnergyMeter, NoMeter, is_requested
 from buran.plugins.energy.powercap import PowercapMeter, power_zones, why_no_powercap
 from buran.plugins.energy.slurm_steps import StepMeter, why_no_step_energy
 

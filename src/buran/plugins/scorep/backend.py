@@ -29,9 +29,9 @@ from buran.measurement.toolchain.elf import Elf, is_elf
 from buran.measurement.toolchain.hook_cost import VisitCost, visit_cost
 from buran.measurement.toolchain.static_features import StaticFeatures, included_symbols
 from buran.plugins.scorep.checks import scorep_mistakes
+from buran.plugins.scorep.feature import keys_of
 from buran.plugins.scorep.hooks import HOOKS_SECTION, hooked_functions, notes_on_hooks
 from buran.plugins.scorep.installation import Installation, find_scorep
-from buran.plugins.scorep.keys import keys_of
 from buran.profiles.cubex_read import BELOW_ZERO, read_cubex, read_hosts
 from buran.profiles.metrics import metric_of, requested_by, table
 from buran.profiles.profile import Profile

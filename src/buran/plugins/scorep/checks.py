@@ -12,7 +12,7 @@ from buran.campaign.config import Campaign
 from buran.campaign.mistakes import KeyPath, Mistake, did_you_mean, listed
 from buran.errors import ToolError
 from buran.measurement.toolchain.installed import find_tool, run_tool
-from buran.plugins.scorep.keys import keys_of
+from buran.plugins.scorep.feature import keys_of
 
 _OWN = "leave it out: each run has a profile of its own, in the results"
 _MEMORY = "write `scorep: {process_memory_mb: 256}`, in MB"
