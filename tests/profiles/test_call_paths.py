@@ -90,9 +90,9 @@ def test_a_root_that_hides_its_arguments_in_its_name_is_refused_in_words(tmp_pat
         tree = CallTree(regions, profile.tree.region, profile.tree.parent)
         attributes = dict(profile.attributes)
         runs.append((point, repetition, Profile(tree, profile.locations, profile.metrics, profile.values, attributes)))
-    with pytest.raises(UsageError, match="hardly a call path in common") as caught:
+    with pytest.raises(UsageError, match="in common") as caught:
         experiment_from_profiles(runs)
-    assert "no other point has" in str(caught.value.why)
+    assert "other point" in str(caught.value.why)
 
 
 def test_runs_of_two_programs_are_refused_in_words() -> None:
@@ -134,8 +134,6 @@ def test_derived_metrics_are_left_out_and_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("old.cube", '<?xml version="1.0"?>\n<cube version="2.0">\n</cube>', "Cube 2"),
-        ("old.cubex", '<?xml version="1.0"?>\n<cube version="3.0">\n</cube>', "Cube 3"),
         ("traces.otf2", "OTF2 whatever", "OTF2 trace"),
     ],
 )

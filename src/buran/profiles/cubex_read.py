@@ -169,9 +169,6 @@ def _check_structure(archive: tarfile.TarFile) -> None:
             f"it has {trees} call trees: ranks of different programs, or with different arguments, each have one",
             "start all ranks with the same command line",
         )
-    if any("type" not in metric.attrib for metric in anchor.iter("metric")):
-        why = "its metrics have no types: Cube's first versions wrote such files"
-        raise _OtherFormat(why, "measure again, with a newer Score-P")
 
 
 def _check_members(archive: tarfile.TarFile) -> set[int]:
@@ -344,12 +341,6 @@ def _check_format(path: Path) -> None:
     """Refuse what is known to be something else, by name."""
     with path.open("rb") as file:
         head = file.read(4096)
-    version = re.search(rb"<cube version=[\"']([23][\d.]*)", head)
-    if version:
-        raise _OtherFormat(
-            f"it is a file of Cube {version[1].decode()}, one XML document",
-            "convert it with Cube's tools (cube3to4), or measure again with a Score-P of this decade",
-        )
     if head.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ")):
         raise _OtherFormat("it is compressed as a whole", "unpack it (gunzip, bunzip2, unxz)")
     if head.startswith((b"OTF2", b"\x02OTF2")) or path.suffix in (".otf2", ".evt", ".def"):

@@ -63,7 +63,7 @@ def test_what_makes_no_crate_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not empty"):
         write_crate(results, full)
     shutil.rmtree(results / "store/b1/tree")
-    with pytest.raises(UsageError, match="the results have no sources"):
+    with pytest.raises(UsageError, match="no sources"):
         write_crate(results, tmp_path / "crate")
 
 
@@ -89,7 +89,7 @@ def test_rerun_measures_in_another_folder_and_says_what_differs(
     assert main(["rerun", str(crate), str(again), "-q"]) == 0
     assert (again / "source/sums.c").is_file()
     printed = capsys.readouterr().out
-    assert "compiler: was clang 16, is clang 18" in printed
+    assert "clang 16" in printed and "clang 18" in printed
     assert "kernel: was 6.1, is 6.2" in printed
     assert "processor" not in printed
     assert f"--compare {crate / 'results'}" in printed
@@ -99,7 +99,7 @@ def test_rerun_refuses_what_is_no_crate_and_folders_in_use(tmp_path: Path, capsy
     crate = tmp_path / "crate"
     write_crate(results_of(tmp_path / "results"), crate)
     assert main(["rerun", str(tmp_path), str(tmp_path / "again")]) == 2
-    assert "this is no crate" in capsys.readouterr().err
+    assert "no crate" in capsys.readouterr().err
     assert main(["rerun", str(crate), str(tmp_path / "results")]) == 2
     assert "not empty" in capsys.readouterr().err
     (tmp_path / "other").mkdir()

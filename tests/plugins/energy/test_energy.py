@@ -92,7 +92,7 @@ def test_a_machine_without_counters_says_so(zones: Path, monkeypatch: pytest.Mon
     zone(zones, "0", "psys")
     assert PowercapMeter().read().why_unknown == f"{zones} has no zone of a processor" == why_no_powercap()
     monkeypatch.setenv(FOLDER_VARIABLE, str(zones / "none"))
-    assert "is not there (a virtual machine has none)" in PowercapMeter().read().why_unknown
+    assert "is not there" in PowercapMeter().read().why_unknown
     assert "is not there" in why_no_energy(NONE, "auto")
     monkeypatch.setenv(FOLDER_VARIABLE, str(zones))
     zone(zones, "1", "package-0")
@@ -112,7 +112,7 @@ def test_counters_that_root_alone_reads_are_named(monkeypatch: pytest.MonkeyPatc
         finally:
             os.seteuid(0)
         assert consumed.joules is None and lack == consumed.why_unknown
-        assert "can be read by root alone (chmod a+r" in consumed.why_unknown
+        assert "root alone" in consumed.why_unknown
         assert len(power_zones()) == 1
 
 
@@ -123,7 +123,7 @@ def test_the_first_meter_that_knows_tells(zones: Path) -> None:
     both.sample()
     assert both.read().joules == 3
     counter.write_text("none\n")
-    assert both.read().why_unknown.startswith("Slurm gathers no energy; ")
+    assert both.read().why_unknown.startswith("Slurm ")
 
 
 def test_what_starts_ranks_decides_whether_slurm_knows_their_energy(

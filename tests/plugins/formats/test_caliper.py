@@ -74,7 +74,7 @@ def test_metadata_that_some_runs_lack_are_named(tmp_path: Path) -> None:
     rows = [(("a",), {"sum#time.duration": 1})]
     cali(tmp_path / "1.cali", rows, {"n": 1})
     cali(tmp_path / "2.cali", rows, {"other": 2})
-    with pytest.raises(FormatError, match="the run has no n"):
+    with pytest.raises(FormatError, match="has no n"):
         read_experiment(tmp_path)
 
 
@@ -82,14 +82,14 @@ def test_units_that_differ_are_refused(tmp_path: Path) -> None:
     for number, unit in enumerate(("W", "J")):
         rows = [(("a",), {"sum#energy": 1})]
         cali(tmp_path / f"{number}.cali", rows, {"n": number}, {"sum#energy": unit})
-    with pytest.raises(FormatError, match="energy in different units"):
+    with pytest.raises(FormatError, match="energy in"):
         read_experiment(tmp_path)
 
 
 def test_runs_without_metadata_cannot_be_told_apart(tmp_path: Path) -> None:
     for name in "ab":
         cali(tmp_path / f"{name}.cali", [(("a",), {"sum#time.duration": 1})], {"user": "somebody"})
-    with pytest.raises(FormatError, match="do not say what was varied"):
+    with pytest.raises(FormatError, match="varied"):
         read_experiment(tmp_path)
 
 
@@ -176,4 +176,4 @@ def test_repetitions_that_differ_in_a_word_are_noted(tmp_path: Path) -> None:
         cali(tmp_path / f"{number}.cali", [(("a",), {"sum#time.duration": 1})], {"n": "8.000", "variant": variant})
     table = read_experiment(tmp_path)
     assert table.points.tolist() == [[8]]
-    assert table.notes == ("runs that count as repetitions differ in variant, such as Base_OpenMP and Base_Seq",)
+    assert len(table.notes) == 1 and "Base_OpenMP and Base_Seq" in table.notes[0]

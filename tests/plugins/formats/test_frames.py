@@ -148,7 +148,7 @@ def test_convert_writes_and_reads_parquet(tmp_path: Path, capsys: pytest.Capture
 def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     (tmp_path / "t.parquet").write_bytes(b"PAR1 and nothing else PAR1")
-    with pytest.raises(FormatError, match=r"Parquet file cannot be read"):
+    with pytest.raises(FormatError, match="Parquet"):
         read_parquet(tmp_path / "t.parquet")
     pandas.DataFrame({"a": [1]}).to_parquet(tmp_path / "u.parquet")
     with pytest.raises(FormatError, match="no column") as caught:

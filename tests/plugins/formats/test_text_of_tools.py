@@ -81,14 +81,14 @@ def test_folders_have_a_file_for_each_rank(tmp_path: Path) -> None:
 def test_ranks_with_other_events_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("1,,cycles,0,100.00,,\n2,,instructions,0,100.00,,\n")
     (tmp_path / "b.csv").write_text("1,,cycles,0,100.00,,\n<not counted>,,instructions,0,0.00,,\n")
-    with pytest.raises(FormatError, match="instructions is not in all ranks"):
+    with pytest.raises(FormatError, match="instructions"):
         read_experiment(tmp_path)
 
 
 def test_one_run_makes_no_model(tmp_path: Path) -> None:
     path = tmp_path / "perf.csv"
     path.write_text(PERF)
-    with pytest.raises(UsageError, match="needs runs with different parameters"):
+    with pytest.raises(UsageError, match="different parameters"):
         model_experiment(read_experiment(path))
 
 

@@ -68,7 +68,7 @@ def test_misses_are_modelled_for_any_cache_and_measured_once(tmp_path: Path) -> 
     assert bench.started() == runs
     # 1 KiB has room for 16 lines, and where one line in 4 is looked at, for 4 of the sample.
     notes = " ".join((bench.results / "latest" / "report.txt").read_text().split())
-    assert f"misses of level 1 are uncertain at n={LINES[-1]}: of the sample, one line in 4" in notes
+    assert f"uncertain at n={LINES[-1]}" in notes and "one line in 4" in notes
 
     # With a machine file, misses are an account of times and the report says what bounds them; nothing is measured.
     level = {
@@ -99,7 +99,7 @@ def test_misses_are_modelled_for_any_cache_and_measured_once(tmp_path: Path) -> 
     assert bench.started() == runs
     report = json.loads((bench.results / "latest" / "report.json").read_text())
     assert report["roofline"]["levels"] == ["memory"] and report["roofline"]["rows"]
-    assert any("is of another processor" in note for note in report["notes"])
+    assert any("another processor" in note for note in report["notes"])
 
     # Another machine has other times, where blocks are counted; this one has its own.
     asked = ("predict", "campaign.yaml", "--at", "n=80000", "--json", "--machine")

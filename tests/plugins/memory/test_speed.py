@@ -96,11 +96,11 @@ def test_the_last_cache_is_as_large_as_streams_find_it(holds: float, found: floa
 
 def test_caches_that_nobody_tells_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(speed, "_reported_by_the_system", lambda cpus: [])
-    with pytest.raises(UsageError, match="does not report its caches") as error:
+    with pytest.raises(UsageError, match="caches") as error:
         speed.calibrate()
     assert "--caches-kib" in str(error.value)
     assert speed._caches_of([0, 1], [32.0, 256.0, 1024.0]) == [(32.0, 1, None), (256.0, 1, None), (1024.0, 2, None)]
-    with pytest.raises(UsageError, match="larger than the one before"):
+    with pytest.raises(UsageError, match="larger"):
         speed._caches_of([0], [32.0, 16.0])
 
 

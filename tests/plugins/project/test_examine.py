@@ -201,8 +201,8 @@ def test_what_cmake_cannot_configure_is_said_with_its_last_words(tmp_path: Path)
     }
     found = examine_project(write(tmp_path, files))
     assert found.failure is not None and not found.binaries
-    assert found.remarks[0].endswith("whether it uses MPI is not known")
-    assert "find_package): By not providing" in found.remarks[1] and found.remarks[1].startswith("<- cmake does not")
+    assert "MPI" in found.remarks[0]
+    assert "find_package" in found.remarks[1] and found.remarks[1].startswith("<- cmake")
     assert "Configuring incomplete" in str(found.failure) and "next:" in str(found.failure)
     assert found.build.startswith("cmake -S . -B build -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_COMPILER={mpicc} ")
 
@@ -239,7 +239,7 @@ def test_flags_that_stay_are_named_as_their_language_does(level: str, said: bool
     text = f"FAST = -O3\nFAST_ = -O3\nCFLAGS += {level}\nprog: prog.c\n\t$(CC) $(CFLAGS) -o prog prog.c\n"
     remarks = examine_project(write(tmp_path, {"Makefile": text, "prog.c": MAIN_C})).remarks
     assert remarks[1].endswith("as in CFLAGS='{flags}'")
-    assert any("none of them optimises" in remark for remark in remarks) == said
+    assert any("-O2" in remark for remark in remarks) == said
 
 
 @pytest.mark.parametrize(

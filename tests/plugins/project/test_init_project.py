@@ -40,7 +40,7 @@ def test_without_flags_what_is_unknown_is_marked(
     shown_by_check = capsys.readouterr().err
     lines = [number for number, line in enumerate(text.splitlines(), 1) if "# <-" in line]
     assert len(lines) == 1 and f"campaign.yaml:{lines[0]}" in shown_by_check
-    assert "a value that is still to be filled in: its arguments" in shown_by_check
+    assert "its arguments" in shown_by_check
     (folder / "campaign.yaml").write_text(text.replace("# <-", "#"))
     campaign = load_campaign(folder / "campaign.yaml")
     assert campaign.name == "my-solver" and isinstance(campaign.source, Path)
@@ -181,7 +181,7 @@ def test_on_a_terminal_it_asks(project: Path, tmp_path: Path) -> None:
     answers = [str(project), "other", "{binary} {cells}", "1", "1,2", "", "4"]
     shown = answered(tmp_path / "c", answers, "--no-build")
     assert "one of solve, other [solve]" in shown
-    assert "at least two different positive numbers" in shown  # of the answer "1", and it asks again
+    assert "two different" in shown  # of the answer "1", and it asks again
     campaign = load_campaign(tmp_path / "c" / "campaign.yaml")
     assert campaign.config.program.binary == "other" and campaign.config.program.run == "{binary} {cells}"
     assert sorted(campaign.parameters) == ["cells", "p"]

@@ -106,7 +106,7 @@ def test_without_it_the_way_out_is_named(monkeypatch, tmp_path):
 def test_one_without_an_mpi_is_refused(installed):
     for name in NAMES[2:]:
         (installed / name).unlink()
-    with pytest.raises(ToolError, match="no wrappers for an MPI"):
+    with pytest.raises(ToolError, match="MPI"):
         find_scorep()
 
 
@@ -128,7 +128,7 @@ def test_its_summary_tells_compiler_and_plugin(installed):
 
 def test_one_without_hooks_is_refused(installed):
     says(installed, SUMMARY[: SUMMARY.index("yes")] + "no\n")
-    with pytest.raises(ToolError, match="does not instrument functions") as caught:
+    with pytest.raises(ToolError, match="instrument") as caught:
         find_scorep()
     assert "backend: embedded" in str(caught.value)
 
@@ -137,7 +137,7 @@ def test_one_without_hooks_is_refused(installed):
 def test_one_that_cannot_compile_with_filters_says_what_to_write(installed, tmp_path):
     says(installed, SUMMARY.replace("gcc_plugin", "-finstrument-functions"))
     system = SYSTEMS.load("scorep")
-    with pytest.raises(ToolError, match="cannot compile with a filter") as caught:
+    with pytest.raises(ToolError, match="filter") as caught:
         system.open(campaign_with(), tmp_path)
     assert "filtering: run" in str(caught.value)
     assert system.open(campaign_with(filtering="run"), tmp_path).scorep.instrumentation == "-finstrument-functions"
@@ -209,7 +209,7 @@ def test_counters_that_cannot_be_had_are_left_out_and_named(backend, tmp_path, m
     (tmp_path / "scorep").mkdir()
     shutil.copy(SAMPLES / "rusage" / "profile.cubex", tmp_path / "scorep")
     said = backend.collect(Mode.TIME, tmp_path, 2).attributes["counters_unavailable"]
-    assert "cache_misses: No such file or directory" in said and "context_switches: Score-P counts" in said
+    assert "cache_misses: " in said and "context_switches: " in said
     assert "instructions" not in said
 
 
@@ -224,13 +224,13 @@ def test_counters_that_fell_below_zero_are_left_out_and_named(backend, tmp_path)
     assert set(found.values) == {"time", "visits"}
     assert found.attributes["counters_unavailable"] == "cache_misses: it fell below zero"
     for effort_metric in ("cache-misses", "cache_misses"):  # without it there are no basic blocks
-        with pytest.raises(RunError, match="it fell below zero somewhere"):
+        with pytest.raises(RunError, match="below zero"):
             replace(backend, effort_metric=effort_metric).collect(Mode.EFFORT, tmp_path, 2)
 
 
 def test_one_that_says_no_version_is_refused(installed):
     (installed / "scorep").write_text("#!/bin/sh\necho hello\n")
-    with pytest.raises(ToolError, match="does not say its version"):
+    with pytest.raises(ToolError, match="version"):
         find_scorep()
 
 
@@ -424,7 +424,7 @@ def test_hooks_are_read_from_the_program(tmp_path):
     rules = "SCOREP_REGION_NAMES_BEGIN\nEXCLUDE *\n" + "".join(f"INCLUDE MANGLED {name}\n" for name in names)
     features, notes = backend.inspect_build(tmp_path / "program", tmp_path, rules, Mode.TIME)
     assert features is None
-    assert len(notes) == 1 and notes[0].startswith("1 functions of the filter cannot be recorded by Score-P")
+    assert len(notes) == 1 and notes[0].startswith("1 functions")
     assert notes[0].endswith(": _Z5plaini")
     # At run time hooks are taken away one by one: regions that the program marks itself stay.
     taken = backend.run_filter(
@@ -439,7 +439,7 @@ def test_hooks_are_read_from_the_program(tmp_path):
     assert backend.inspect_build(tmp_path / "program", tmp_path, rules, Mode.TIME) == (None, notes)
     (tmp_path / "b.cpp").write_text("int main() { return 0; }\n")
     subprocess.run([compiler, "b.cpp", "-o", "bare"], cwd=tmp_path, check=True)
-    with pytest.raises(BuildError, match="not built with Score-P"):
+    with pytest.raises(BuildError, match="Score-P"):
         backend.inspect_build(tmp_path / "bare", tmp_path, "", Mode.TIME)
 
 
@@ -455,7 +455,7 @@ def hooks(*symbols):
 def test_why_functions_cannot_be_recorded():
     wanted = frozenset({"main", "_ZZ4mainENK3$_0clEd", "_ZNSt6vectorIdSaIdEE9push_backERKd", "_Z5smalli"})
     notes = notes_on_hooks(hooks("main"), wanted, "gnu 12.2.0")
-    assert len(notes) == 3 and all("cannot be recorded by Score-P (gnu 12.2.0)" in note for note in notes)
+    assert len(notes) == 3 and all("gnu 12.2.0" in note for note in notes)
     assert [note.rpartition(": ")[2] for note in notes] == [
         "_Z5smalli",
         "_ZNSt6vectorIdSaIdEE9push_backERKd",

@@ -39,7 +39,7 @@ def test_a_campaign_runs_to_its_end_and_ends_with_a_list(workbench):
     measured = (latest / "experiment.jsonl").read_text()
     for name in ("instructions", "page_faults"):  # what the machine does not have is left out and named, not fatal
         assert (f'"{name}"' in measured) != (f"{name}: " in report and "key counters" in report)
-    assert "priors from counts" in report and "its basic blocks were not counted" not in report
+    assert "priors from counts" in report and "were not counted" not in report
     builds = [json.loads(path.read_text()) for path in workbench.results.glob("store/*/build/run.json")]
     costs = [record["visit_cost_s"] for record in builds if record.get("visit_cost_s")]
     assert costs and all(10e-9 < cost < 5e-6 for cost in costs)
@@ -110,7 +110,7 @@ def test_functions_without_hooks_below_a_kernel_are_tried(workbench):
     regions = [read_cubex(path).tree.regions for path in workbench.results.glob("store/*/*/*~*/rep-*/profile.cubex")]
     assert any("inner" in {each.mangled for each in every} for every in regions)
     filters = [path.read_text() for path in workbench.results.glob("decisions/*/*.filter")]
-    assert any("inner: never measured, 1 loop below a function that matters" in text for text in filters)
+    assert any("inner: never measured" in text for text in filters)
 
 
 HYBRID = """

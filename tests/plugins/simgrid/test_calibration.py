@@ -97,14 +97,14 @@ def test_a_campaign_takes_its_costs_from_a_calibration(write_campaign: WriteCamp
     assert isinstance(campaign.simulator, SimGrid)
     platform = campaign.simulator.at({"p": 2, "n": 10})
     assert platform.costs({"p": 2, "n": 10}) == CALIBRATION.costs({"p": 2, "n": 10})
-    assert "computing costs what calibration.json measured, between its points 5 % uncertain" in campaign.simulated_on
+    assert "calibration.json" in campaign.simulated_on
     before = campaign.digest()
     written(path.parent, uncertainty=0.06)
     assert load_campaign(path).digest() != before
     written(path.parent, modelled=1, uncertainty_beyond=0.2)
     campaign = load_campaign(path)
     assert campaign.digest() != before
-    assert "5 % uncertain, beyond its sizes, by misses of caches 20 % uncertain" in campaign.simulated_on
+    assert "20 % uncertain" in campaign.simulated_on
 
 
 def test_one_of_before_costs_could_be_modelled_is_the_same(write_campaign: WriteCampaign) -> None:

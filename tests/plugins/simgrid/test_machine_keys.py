@@ -67,4 +67,4 @@ def test_a_key_of_an_earlier_version_is_refused_with_its_name_now(tmp_path: Path
     mistakes = refused(written(tmp_path, LOADED | changes)).mistakes
     (mistake,) = (each for each in mistakes if spelled(each.path) == "environments.a.machine.run_limit_s")
     assert mistake.line > 0
-    assert mistake.hint == "it is called environments.machine.run_limit now"
+    assert "environments.machine.run_limit" in str(mistake.hint)

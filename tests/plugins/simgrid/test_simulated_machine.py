@@ -398,7 +398,7 @@ def test_a_program_with_threads_is_refused(tmp_path: Path) -> None:
         "pthread_create(&t, 0, f, 0); pthread_join(t, 0); MPI_Finalize(); return 0; }",
         tmp_path,
     )
-    with pytest.raises(RunError, match=r"left no profile|not complete"):
+    with pytest.raises(RunError, match=r"no profile|not complete"):
         run(demo, [], 2, tmp_path / "run", **TREE)
     assert "one thread" in (tmp_path / "run" / "err").read_text()
 
@@ -503,7 +503,7 @@ def test_a_program_gets_threads_that_do_not_call_mpi_at_once_and_no_others(tmp_p
 def test_a_script_is_refused(tmp_path: Path) -> None:
     (tmp_path / "demo").write_text("#!/bin/sh\nexec ./program\n")
     backend = SimulatedMachineBackend(SimpleNamespace(), tmp_path, simulated=SimpleNamespace())  # type: ignore[arg-type]
-    with pytest.raises(BuildError, match="a script cannot run on a simulated machine"):
+    with pytest.raises(BuildError, match="script"):
         backend.inspect_build(tmp_path / "demo", tmp_path, "", Mode.TIME)
 
 

@@ -113,7 +113,7 @@ def test_the_least_change_of_a_count_is_certain_and_by_models_alone_too() -> Non
     found = compare_sides(kept, after)
     assert row(found, "basic_blocks", "main->setup").verdict == "grown"
     assert row(found, "basic_blocks", "main->solve").verdict == "same"
-    assert "Counts are compared by their models" in " ".join(found.notes)
+    assert "by their models" in " ".join(found.notes)
 
 
 def test_counts_that_depend_on_the_run_are_not_called_certain() -> None:
@@ -152,11 +152,11 @@ def test_what_cannot_be_compared_is_refused_in_words() -> None:
     other = {
         name: replace(model, call_paths=tuple(f"x{p}" for p in model.call_paths)) for name, model in one.models.items()
     }
-    with pytest.raises(UsageError, match="no call path in common"):
+    with pytest.raises(UsageError, match="call path"):
         compare_sides(one, replace(one, models=other))
     with pytest.raises(UsageError, match="other parameters"):
         compare_sides(one, replace(one, parameters=("m",), target={"m": 1.0}))
-    with pytest.raises(UsageError, match="no metric in common"):
+    with pytest.raises(UsageError, match="no metric"):
         compare_sides(
             replace(one, models={"time": one.models["time"]}),
             replace(one, models={"basic_blocks": one.models["basic_blocks"]}),
@@ -167,13 +167,13 @@ def test_what_cannot_be_compared_is_refused_in_words() -> None:
     assert "another target, n=999" in " ".join(found.notes)
     assert found.target == (256.0,)
     only = compare_sides(replace(one, models={"time": one.models["time"]}), one)
-    with pytest.raises(UsageError, match="was not measured in both"):
+    with pytest.raises(UsageError, match="in both"):
         broken_by(only, [Condition("effort")])
 
 
 def test_simulated_times_are_said_to_be_simulated() -> None:
     here, there = side(), replace(side("after", seed=2), simulated_on="a simulated machine: torus")
-    assert "Before: measured. After: on a simulated machine: torus." in " ".join(compare_sides(here, there).notes)
+    assert "After: on a simulated" in " ".join(compare_sides(here, there).notes)
     assert not any("imulated" in note for note in compare_sides(here, side("after", seed=2)).notes)
 
 

@@ -118,7 +118,7 @@ def test_results_that_were_kept_are_enough(files, capsys, tmp_path: Path) -> Non
         kept = tmp_path / name
         kept.write_text((latest / name).read_text())
         said, data = compared(capsys, files["log"], kept, "--fail-on", "effort", expect=5)
-        assert "Counts are compared by their models" in said
+        assert "by their models" in said
         assert verdicts(data, "basic_blocks") == {"setup": "grown", "solve": "same", "tiny": "same"}
     _, data = compared(capsys, files["log"], latest)
     assert all(difference["exact"] for difference in data["differences"] if difference["metric"] == "bytes_sent")
@@ -129,16 +129,16 @@ def test_what_cannot_be_compared_is_said_with_what_to_do(files, capsys, tmp_path
         return compared(capsys, files["old"], old, *options, expect=2)[0]
 
     latest = files["log"].parent / "results" / "sim" / "latest"
-    assert "no such file or folder" in refused(tmp_path / "missing")
+    assert "no such file" in refused(tmp_path / "missing")
     assert "there is no" in refused(tmp_path)
-    assert "page.json is what the page draws" in refused(latest / "page.json")
+    assert "page.json" in refused(latest / "page.json")
     damaged = tmp_path / "report.json"
     damaged.write_text(json.dumps({"campaign": "x", "models": {"time": {}}, "target": {}, "runtime": None}))
     assert "damaged" in refused(damaged)
-    assert "did you mean 'grown'?" in refused(files["log"], "--fail-on", "gorwn")
+    assert "'grown'" in refused(files["log"], "--fail-on", "gorwn")
     assert "between 0 and 1" in refused(files["log"], "--level", "95")
     said = refused(files["old"])
-    assert "cannot be compared with itself" in said
+    assert "with itself" in said
     assert "keep report.json" in said
     unfinished = opened(tmp_path / "unfinished", PROGRAM).campaign.path
     assert "buran run" in refused(unfinished)
@@ -156,5 +156,5 @@ def test_a_program_with_nothing_in_common_is_refused(files, capsys, tmp_path: Pa
     other = tmp_path / "report.json"
     other.write_text(json.dumps(data))
     said, _ = compared(capsys, files["old"], other, expect=2)
-    assert "no call path in common" in said
+    assert "call path" in said
     assert "'another'" in said

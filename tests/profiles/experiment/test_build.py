@@ -89,4 +89,4 @@ def test_ranks_whose_counts_differ_between_repetitions_are_named() -> None:
     sentence = "visits is not the same in all repetitions, such as at p=4, n=8: it differs on ranks 1, 3 of 4"
     assert table.notes == (sentence,)
     swapped = experiment_from_profiles([run(0, [2, 1, 1, 1], (1, 1, 1, 1)), run(1, [1, 1, 1, 1], (2, 1, 1, 1))])
-    assert swapped.notes[0].endswith("it differs on rank 0 of 4")
+    assert swapped.notes[0].endswith("rank 0 of 4")

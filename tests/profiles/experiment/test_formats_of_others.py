@@ -63,7 +63,7 @@ def test_a_binary_format_is_told_by_its_first_bytes(
     with pytest.raises(FormatError) as refused:
         detect_format(tmp_path / "odd")
     assert all(reader.what in str(refused.value) for reader in READERS)
-    assert "a binary file of runs" in str(refused.value)
+    assert BINARY.what in str(refused.value)
 
 
 @pytest.mark.parametrize("kept", ["latest", "."])
@@ -80,7 +80,7 @@ def test_a_folder_may_be_of_another_format(bring: Bring, tmp_path: Path) -> None
     folder = tmp_path / "runs"
     folder.mkdir()
     (folder / "runs.list").touch()
-    with pytest.raises(FormatError, match="there are no profiles"):
+    with pytest.raises(FormatError, match="no profiles"):
         detect_format(folder)
     bring("listed", f"{__name__}:FOLDER")
     assert detect_format(folder) == "listed"
@@ -93,10 +93,10 @@ def test_a_file_that_two_readers_recognise_is_not_guessed(
     path.write_text("# runs\n" + TEXT)
     assert detect_format(path) == "text"
     bring("comments", f"{__name__}:COMMENTS")
-    with pytest.raises(UsageError, match="the format may be text or comments"):
+    with pytest.raises(UsageError, match="text or comments"):
         read_experiment(path)
     assert main(["model", str(path)]) == 2
-    assert "buran convert --from text" in capsys.readouterr().err
+    assert "--from text" in capsys.readouterr().err
     assert main(["convert", "--from", "text", str(path), str(tmp_path / "out.jsonl")]) == 0
 
 
@@ -112,7 +112,7 @@ def test_a_reader_that_does_not_work_is_named(
     bring("mine", value)
     assert main(["model", str(path)]) == int(PluginError.exit_code)
     said = capsys.readouterr().err
-    assert "the format 'mine' cannot be used" in said and why in said
+    assert "'mine'" in said and why in said
     assert "others 2.0" in said and "pip uninstall others" in said
     assert main(["convert", "--from", "text", str(path), str(tmp_path / "out.jsonl")]) == 0
 
@@ -125,7 +125,7 @@ def test_a_reader_with_the_name_of_another_is_refused(bring: Bring) -> None:
 
 def test_two_writers_for_one_suffix_are_refused(bring: Bring) -> None:
     bring("twin", f"{__name__}:TWIN", "buran.writers")
-    with pytest.raises(PluginError, match=r"json and twin have the same suffix '\.json'"):
+    with pytest.raises(PluginError, match=r"json and twin .*'\.json'"):
         writer_for(Path("out.json"))
     assert writer_for(Path("out.txt")).what == "Extra-P's text format"
 
