@@ -23,7 +23,7 @@ parameters: {p: {role: ranks, values: [1, 2, 4, 8, 16]}}
 """
 # What a plug-in alone can do, and the words by which the core says that it is missing.
 FEATURES = {
-    "crate": ("rerun crate folder", "the verb 'rerun' is not installed"),
+    "crate": ("convert --crate results/small crate", "the option 'convert.crate' is not installed"),
     "efficiency": ("check scaled.yaml", "the key 'scaling' is not known here"),
     "energy": ("check joules.yaml", "the key 'energy' is not known here"),
     "formats": ("convert --from caliper stencil.txt out.json", "the format 'caliper' is not installed"),
@@ -39,7 +39,6 @@ FEATURES = {
     "schedulers": ("run campaign.yaml --profile pbs --dry-run", "the scheduler 'pbs' is not installed"),
 }
 FURTHER = {
-    "crate": (("convert --crate results/small crate", "the option 'convert.crate' is not installed"),),
     "energy": (("check counted-joules.yaml", "'energy' is not known here"),),
     "formats": (
         ("check measured.yaml", "the key 'measure' is not known here"),
@@ -56,15 +55,9 @@ FURTHER = {
         (f"run campaign.yaml --profile {name} --dry-run", f"the scheduler {name!r} is not installed")
         for name in ("grid-engine", "lsf", "flux")
     ),
-    "scorep": (
-        ("check scorep-keys.yaml", "the key 'scorep' is not known here"),
-        ("filter --check a.filter --with scorep profile.cubex", "the option 'filter.with' is not installed"),
-    ),
+    "scorep": (("check scorep-keys.yaml", "the key 'scorep' is not known here"),),
     "systems": (("doctor --write-system desk", "the option 'doctor.write-system' is not installed"),),
-    "versions": (
-        ("compare before after", "the verb 'compare' is not installed"),
-        ("report campaign.yaml --compare before", "the option 'report.compare' is not installed"),
-    ),
+    "versions": (("report campaign.yaml --compare before", "the option 'report.compare' is not installed"),),
 }
 CODE = """
 import sys

@@ -1,1 +1,1 @@
-"""RO-Crates of campaigns: written from their results, and repeated elsewhere."""
+"""RO-Crates of campaigns, written from their results."""

@@ -20,5 +20,5 @@ def run(arguments: argparse.Namespace) -> int | None:
         return None
     for text in write_crate(arguments.input, arguments.output):
         note(text)
-    print(f"RO-Crate -> {arguments.output}; next: buran rerun {arguments.output} FOLDER")
+    print(f"RO-Crate -> {arguments.output}")
     return int(Exit.DONE)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -112,7 +111,7 @@ def _write_metadata(described: Any, crate: Path, title: str, layout: Layout, bui
     """Write what is in the crate, and the action that measured."""
     day = datetime.fromtimestamp((layout.latest / REPORT).stat().st_mtime, UTC).date().isoformat()
     described.name, described.datePublished, described.license = title, day, "not stated"
-    described.description = "A measurement campaign of Buran: `buran rerun` repeats it."
+    described.description = "A measurement campaign of Buran: `buran run campaign.yaml` repeats it."
     for path in sorted(crate.rglob("*")):
         name = path.relative_to(crate)
         if path.is_file() and STORE not in name.parts:
@@ -176,10 +175,3 @@ def environment_facts(store: Path) -> dict[str, str]:
             if value:
                 facts.setdefault(name, set()).add(str(value))
     return {name: ", ".join(sorted(values)) for name, values in facts.items()}
-
-
-def differences_in_words(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    """Return what is not the same in two environments."""
-    names = [*before, *(name for name in after if name not in before)]
-    pairs = ((name, before.get(name, "not known"), after.get(name, "not known")) for name in names)
-    return [f"{name}: was {old}, is {new}" for name, old, new in pairs if old != new]
