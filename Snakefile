@@ -16,7 +16,7 @@ from snakemake.utils import min_version
 from buran.cli.status import print_failures
 from buran.workflow.engine.batches import batch_request, division_of
 from buran.workflow.engine.jobs import engine_resources, resource_names
-from buran.workflow.views.status import progress_of
+from buran.workflow.views.summary import summarize
 from buran.workflow.history import History
 from buran.workflow.session import open_session
 from buran.workflow.specs import plan_in_force
@@ -91,7 +91,7 @@ onstart:
 
 
 onsuccess:
-    print_failures(progress_of(History.open(SESSION)))
+    print_failures(summarize(History.open(SESSION)))
 
 
 rule all:

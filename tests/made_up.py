@@ -16,10 +16,11 @@ from buran.modeling.pmnf.alternative import Alternative
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.profiles.experiment.table import AGGREGATES, Experiment
 from buran.profiles.profile import CallTree, Region
-from buran.reporting.content import AccountItem, Answer, EvaluationTest, Failure, Report, unknown_at_target
+from buran.reporting.content import Answer, EvaluationTest, Report, unknown_at_target
 from buran.reporting.headline import Headline, headline_of
 from buran.reporting.noise import TimedRun
 from buran.reporting.page import Iteration, IterationPoint, page_data, predict_call_paths
+from buran.reporting.summary import AccountItem, CampaignSummary, Failure
 from buran.reporting.words import answers_of
 
 NASTY = "<script>alert('x')</script> & \"quoted\" </script>"
@@ -77,9 +78,16 @@ def many(number: int) -> tuple[Experiment, ModelSet]:
 def report(table: Experiment | None, **changes: object) -> Report:
     """Report on a table, or on a campaign in which nothing was measured."""
     models = {} if table is None or "models" in changes else dict(model_experiment(table))
+    summary = CampaignSummary(
+        campaign="made up & <b>bold</b>",
+        done=True,
+        reason="every point is measured",
+        failures=(Failure("time run", "exit code 1 <oops>", "store/x/stderr.log"),),
+        spent_core_hours=12.5,
+        account=(AccountItem("baseline", 3, 1.5),),
+    )
     plain = {
-        "campaign": "made up & <b>bold</b>",
-        "reason": "every point is measured",
+        "summary": summary,
         "notes": ["a note with <i>markup</i>"],
         "parameters": ("p", "n", "k"),
         "target": {"p": 1024.0, "n": 8000.0, "k": 80.0},
@@ -90,13 +98,9 @@ def report(table: Experiment | None, **changes: object) -> Report:
         "unsteady": {},
         "evaluation": [EvaluationTest({"p": 64, "n": 6000, "k": 60}, 2.0, 2.5)],
         "priors": [],
-        "failures": [Failure("time run", "exit code 1 <oops>", "store/x/stderr.log")],
         "balance": [Balance("solve", 1.0, 2.0, lost_share=0.1, efficiency=0.5, imbalance=0.6, variation=0.3)],
-        "account": [AccountItem("baseline", 3, 1.5)],
-        "spent_core_hours": 12.5,
         "modelling_core_hours": 12.5,
         "full_matrix_core_hours": 100.0,
-        "budget_core_hours": None,
         "next_steps": ["look at the filter list"],
         "results": {"models": "latest/models.json"},
     }

@@ -55,7 +55,7 @@ from buran.workflow.history import History
 from buran.workflow.plan import first_plan
 from buran.workflow.session import Session, open_session
 from buran.workflow.specs import plan_in_force
-from buran.workflow.views.status import progress_of
+from buran.workflow.views.summary import summarize
 
 _NODES = 4  # of the sandbox
 RUNS_PER_POINT = 5  # two plain, two for time, one that counts
@@ -210,7 +210,7 @@ def measure(folder: Path, runs: int) -> dict[str, Any]:
     result["job graph, nothing measured"], _ = timed(engine(session, slurm, "--dry-run"))
     fill(session, plan)
     result["ledger from the store"], _ = timed(lambda: ledger.rebuild(layout.store))
-    result["status"], state = timed(lambda: progress_of(History.open(session)))
+    result["status"], state = timed(lambda: summarize(History.open(session)))
     assert state.measured == runs
     result["what is left to measure"], _ = timed(
         lambda: controller.make_eligible(layout, session.id, retry_failed=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -11,7 +10,7 @@ import yaml
 
 from buran.cli import VERBS, command_parser, main
 from buran.cli.status import print_failures
-from buran.reporting.content import Failure
+from buran.reporting.summary import CampaignSummary, Failure
 
 QUIET = (
     "demo", "doctor", "check", "plan", "run", "status", "verify", "model", "convert", "filter", "report", "correct",
@@ -61,8 +60,8 @@ def test_plan_and_status_end_in_their_result(campaign: str, capsys: pytest.Captu
 
 
 def test_failures_of_one_cause_are_named_together_or_each(capsys: pytest.CaptureFixture[str]) -> None:
-    failures = [Failure(f"time run at p={p}", "exit code 1", f"logs/{p}.log") for p in range(12)]
-    state = cast("Any", SimpleNamespace(failures=failures))
+    failures = tuple(Failure(f"time run at p={p}", "exit code 1", f"logs/{p}.log") for p in range(12))
+    state = CampaignSummary("c", True, "", failures=failures)
     print_failures(state)
     together = capsys.readouterr().out
     print_failures(state, every=True)

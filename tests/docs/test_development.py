@@ -29,7 +29,7 @@ from buran.workflow.history import History
 from buran.workflow.plan import first_plan
 from buran.workflow.report import gather, write_results
 from buran.workflow.session import open_session
-from buran.workflow.views.status import progress_of
+from buran.workflow.views.summary import summarize
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import opened
 
@@ -228,10 +228,10 @@ def test_a_scheduler_is_one_file(
     plan = first_plan(session)
     write_json(session.layout.plan(session.id, 0), plan.to_json())
     first, second, *_ = plan.bundles
-    assert progress_of(History.open(session)).queue is None
+    assert summarize(History.open(session)).queue is None
     job(7, state="running", purpose=f"rule_measure_{first.id}")
     job(8, reason="too large", purpose=f"rule_measure_{second.id}")
-    state = progress_of(History.open(session))
+    state = summarize(History.open(session))
     assert state.queue is not None
     assert (state.queue.running, state.queue.pending, state.queue.reasons) == (1, 1, {"too large": 1})
     assert sum(row.queued for row in state.rows) == len(first.runs) + len(second.runs)

@@ -40,7 +40,7 @@ def text(small):
 
 
 def written(said, table) -> str:
-    log = ["tail of the log" for _ in said.failures]
+    log = ["tail of the log" for _ in said.summary.failures]
     return render_page(said, data_of(said, table), log, {"compiler": "gcc"}, "no run succeeded", headline_about(said))
 
 
@@ -227,9 +227,8 @@ def test_csv_has_every_call_path(small):
 
 def test_the_answers_fit_on_one_screen(small):
     table, plain = small
-    said = replace(
-        plain, reason="a long reason " * 9, next_steps=["do this: " + "and that " * 40] * 5, measured_on="vm"
-    )
+    summary = replace(plain.summary, reason="a long reason " * 9)
+    said = replace(plain, summary=summary, next_steps=["do this: " + "and that " * 40] * 5, measured_on="vm")
     said_first = answers(said, data_of(said, table))
     lines = first_screen(said, said_first).splitlines()
     assert len(lines) <= 23 and max(map(len, lines)) <= 80

@@ -30,7 +30,8 @@ from buran.workflow.plan import first_plan, run_times_at
 from buran.workflow.report import write_results
 from buran.workflow.session import Session, open_session
 from buran.workflow.specs import plan_in_force
-from buran.workflow.views.estimate import ahead_of, estimate
+from buran.workflow.views.ahead import Ahead
+from buran.workflow.views.summary import summarize
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import opened
 
@@ -258,10 +259,10 @@ def test_estimate_and_plan_predict_the_same(copied: Session) -> None:
         shutil.rmtree(run.folder)
     ledger.rebuild(copied.layout.store)
     history = History.open(copied)
-    ahead = estimate(history)
-    assert (ahead.runs, ahead.source) == (3, "from the runs made so far")
-    first = ahead_of(history)["time"]
-    assert ahead.next_core_hours == pytest.approx(first.core_hours) and first.core_hours
+    summary = summarize(history, Ahead.of(history))
+    assert summary.next is not None and (summary.next.runs, summary.next.source) == (3, "from the runs made so far")
+    first = summary.to_come["time"]
+    assert summary.next.next_core_hours == pytest.approx(first.core_hours) and first.core_hours
 
 
 def test_derived_files_that_are_deleted_are_made_again(copied: Session) -> None:

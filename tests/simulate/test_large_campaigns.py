@@ -17,13 +17,14 @@ from buran.files import not_synced, write_json
 from buran.measurement.build import build
 from buran.measurement.bundle import slots_of
 from buran.measurement.store import ledger, store
+from buran.reporting.summary import CampaignSummary
 from buran.workflow.history import History
 from buran.workflow.measure import measure_jobs
 from buran.workflow.plan import first_plan
 from buran.workflow.report import write_results
 from buran.workflow.session import Session, open_session
 from buran.workflow.specs import plan_in_force, write_plan
-from buran.workflow.views.status import Progress, progress_of
+from buran.workflow.views.summary import summarize
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import opened
 
@@ -51,8 +52,8 @@ def copied(made: Session, tmp_path: Path) -> Session:
     return open_session(tmp_path / "campaign" / made.campaign.path.name)
 
 
-def looked(session: Session) -> Progress:
-    return progress_of(History.open(session))
+def looked(session: Session) -> CampaignSummary:
+    return summarize(History.open(session))
 
 
 def test_status_reads_neither_records_nor_pointers_of_what_is_measured(

@@ -17,12 +17,11 @@ from buran.campaign.records import BundleOutcome, RunRecord, read_run
 from buran.files import not_synced
 from buran.measurement.bundle import slots_of
 from buran.measurement.store import store
-from buran.reporting.account import account_of
-from buran.reporting.content import AccountItem
+from buran.reporting.summary import AccountItem
 from buran.workflow.engine.controller import forget_derived
 from buran.workflow.history import History
 from buran.workflow.session import Session
-from buran.workflow.views.status import progress_of
+from buran.workflow.views.summary import account_of, summarize
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import PROGRAM, opened
 
@@ -41,7 +40,7 @@ def records(session: Session) -> dict[str, RunRecord]:
 
 
 def by_phase(session: Session) -> dict[str, AccountItem]:
-    return {item.phase: item for item in progress_of(History.open(session)).account}
+    return {item.phase: item for item in summarize(History.open(session)).account}
 
 
 def test_every_run_belongs_to_one_phase(tmp_path: Path) -> None:
@@ -117,8 +116,8 @@ def _within_budget(budget: float, strategy: str, failing: float, seed: int) -> N
         spent = sum(each.cost_core_hours or 0.0 for each in known.values())
         dearest = max(each.cost_core_hours or 0.0 for each in known.values())
         assert spent < budget + dearest
-        assert sum(item.core_hours for item in progress_of(History.open(session)).account) == pytest.approx(spent)
-        assert progress_of(History.open(session)).spent_core_hours == pytest.approx(spent)
+        assert sum(item.core_hours for item in summarize(History.open(session)).account) == pytest.approx(spent)
+        assert summarize(History.open(session)).spent_core_hours == pytest.approx(spent)
         assert last.done and last.reason
         if not all(outcome.complete for outcome in _outcomes(session)):
             assert last.budget_reached

@@ -23,7 +23,7 @@ from buran.workflow.history import History
 from buran.workflow.plan import choice_of, question_of
 from buran.workflow.report import gather
 from buran.workflow.session import Session
-from buran.workflow.views.status import progress_of
+from buran.workflow.views.summary import summarize
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import PROGRAM, opened, written
 
@@ -141,7 +141,7 @@ def test_a_budget_that_pays_for_the_first_look_alone_is_said_to(tmp_path: Path) 
     last = carry_out(session)
     assert plans(session)[0].phase == "first look"
     assert last.reason == "the budget is spent before the filter has settled"
-    assert progress_of(History.open(session)).budget_reached  # exit code 4
+    assert summarize(History.open(session)).budget_reached  # exit code 4
 
 
 def test_rounds_are_a_guard_where_the_strategy_ends_by_itself(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_gpr_ends_with_one_parameter_and_with_two_points(tmp_path: Path, points:
         strategy={"name": "gpr", "max_iterations": 8}, refinement={"enabled": False}, target=None,
     )  # fmt: skip
     last = carry_out(session)
-    assert last.reason and progress_of(History.open(session)).measured >= len(points)
+    assert last.reason and summarize(History.open(session)).measured >= len(points)
     reasons = "; ".join(plan.reason for plan in plans(session))
     assert "uncertain" in reasons and reasons.count(NOT_CONVERGED) == 1  # without noise, processes lie at a bound
 
@@ -198,7 +198,7 @@ def test_a_point_that_always_fails_is_not_proposed_for_ever(tmp_path: Path) -> N
     carry_out(session)
     asked = [bundle for plan in plans(session) for bundle in plan.bundles if dict(bundle.point) == {"n": 30, "p": 4}]
     assert len(asked) == 1
-    state = progress_of(History.open(session))
+    state = summarize(History.open(session))
     assert state.failures  # exit code 1
     assert state.measured > 20
 

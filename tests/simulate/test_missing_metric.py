@@ -16,7 +16,7 @@ from buran.measurement.store.store import run_folders
 from buran.workflow.engine.controller import make_eligible
 from buran.workflow.history import History
 from buran.workflow.session import Session
-from buran.workflow.views.status import progress_of
+from buran.workflow.views.summary import summarize
 from buran_studies.simulate.backend import SimulatedBackend
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import opened
@@ -51,7 +51,7 @@ def test_the_other_runs_of_the_build_are_not_started(tmp_path: Path, monkeypatch
     assert len(calls) == 1 < len(reasons)
     spared = [reason for reason in reasons if str(reason).startswith("not started: ")]
     assert len(spared) == len(reasons) - 1 and all("PAPI_TOT_INST" in str(reason) for reason in spared)
-    state = progress_of(History.open(session))
+    state = summarize(History.open(session))
     assert len(state.failures) == 1 and state.failed == len(reasons)
     runs = [read_run(folder) for folder in run_folders(session.layout.store)]
     assert {run.status for run in runs if run.mode is not Mode.EFFORT} == {Status.MEASURED}
@@ -61,5 +61,5 @@ def test_the_other_runs_of_the_build_are_not_started(tmp_path: Path, monkeypatch
     make_eligible(session.layout, session.id, retry_failed=True)  # buran run --retry-failed
     with not_synced():
         carry_out(session)
-    assert progress_of(History.open(session)).failed == 0
+    assert summarize(History.open(session)).failed == 0
     assert counted(session).count(None) >= len(reasons)

@@ -23,7 +23,8 @@ from buran.modeling.priors.resilient import fit_priors
 from buran.workflow.history import History
 from buran.workflow.report import link_latest, write_results
 from buran.workflow.run_time import add_up
-from buran.workflow.views.estimate import estimate
+from buran.workflow.views.ahead import Ahead
+from buran.workflow.views.summary import summarize
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import opened
 
@@ -88,7 +89,9 @@ def test_one_total(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = str(latest / "experiment.jsonl")
     listed = said(capsys, "filter", "--from", table, "--target", TARGET)
     assert number(r"time at the target: ([\d.e+-]+) s a rank", listed) == pytest.approx(call_paths, rel=DIGITS)
-    assert estimate(History.open(opened_again(campaign))).target_s == pytest.approx(whole)
+    history = History.open(opened_again(campaign))
+    ahead = summarize(history, Ahead.of(history)).next
+    assert ahead is not None and ahead.target_s == pytest.approx(whole)
     assert number(r"a run at .* takes ([\d.e+-]+) s", said(capsys, "plan", str(campaign))) == pytest.approx(
         whole, rel=DIGITS
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -11,10 +11,10 @@ from buran.campaign.plan import Purpose
 from buran.cli import main
 from buran.files import not_synced
 from buran.measurement.store import ledger
+from buran.reporting.summary import ToCome
 from buran.workflow.history import History
-from buran.workflow.views.estimate import ahead_of
-from buran.workflow.views.remaining import Remaining
-from buran.workflow.views.status import progress_of
+from buran.workflow.views.ahead import Ahead
+from buran.workflow.views.summary import summarize
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import opened
 
@@ -27,9 +27,10 @@ def quick() -> Iterator[None]:
         yield
 
 
-def by_phase(folder: Path, **changes: object) -> dict[str, Remaining]:
+def by_phase(folder: Path, **changes: object) -> Mapping[str, ToCome]:
     session = opened(folder, strategy={"name": "full"}, evaluation_points=EVALUATION, **changes)
-    return ahead_of(History.open(session))
+    history = History.open(session)
+    return summarize(history, Ahead.of(history)).to_come
 
 
 def test_phases_are_known_before_anything_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -38,14 +39,14 @@ def test_phases_are_known_before_anything_runs(tmp_path: Path, capsys: pytest.Ca
     assert runs == {"warm-ups": 17, "vanilla": 32, "effort": 32, "time": 32, "refinement": 48, "evaluation": 6}
     cores = 4 * (4 + 8 + 16 + 32)
     assert costs["effort"].core_hours == pytest.approx(2 * 0.5 * cores / 3600)
-    assert sum(costs["effort"].seconds.values()) == pytest.approx(16.0)
+    assert costs["effort"].seconds == pytest.approx(16.0)
     assert main(["plan", str(tmp_path / "campaign.yaml")]) == 0
     assert "evaluation" in capsys.readouterr().out
 
 
 def test_what_nothing_is_known_of_has_no_cost(tmp_path: Path) -> None:
     costs = by_phase(tmp_path / "budget", budget={"core_hours": 1.0})
-    assert costs["evaluation"].unknown
+    assert costs["evaluation"].core_hours is None
 
 
 def _within(folder: Path, budget: float, strategy: str) -> None:
@@ -58,8 +59,8 @@ def _within(folder: Path, budget: float, strategy: str) -> None:
     assert spent <= budget * 1.02  # noise of the last run
     purposes = [bundle.purpose for plan in history.plans for bundle in plan.bundles]
     assert purposes.count(Purpose.EVALUATION) == 1 and purposes.count(Purpose.MODEL) >= 5
-    assert sum(item.core_hours for item in progress_of(history).account) == pytest.approx(spent)
-    assert not ahead_of(history)
+    assert sum(item.core_hours for item in summarize(history).account) == pytest.approx(spent)
+    assert not summarize(history, Ahead.of(history)).to_come
 
 
 @pytest.mark.slow

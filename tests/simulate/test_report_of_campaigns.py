@@ -24,7 +24,7 @@ from buran.workflow.overhead import instrumented
 from buran.workflow.report import link_latest, write_results
 from buran.workflow.session import Session, logged, open_session
 from buran.workflow.views.filters import Request, Universe, make
-from buran.workflow.views.status import progress_of
+from buran.workflow.views.summary import summarize
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import CAMPAIGN, PROGRAM, opened
 
@@ -86,7 +86,7 @@ def test_a_program_that_complains_in_its_output(tmp_path: Path) -> None:
     for log in session.layout.store.rglob("stderr.log"):
         log.rename(log.with_name("stdout.log"))
         log.touch()
-    logs = [failure.log for failure in progress_of(History.open(session)).failures]
+    logs = [failure.log for failure in summarize(History.open(session)).failures]
     assert logs and all(log.endswith("stdout.log") for log in logs)
 
 

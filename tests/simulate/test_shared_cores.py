@@ -13,8 +13,9 @@ from buran.campaign.launcher import usable_cores
 from buran.campaign.plan import Mode
 from buran.campaign.point import Point
 from buran.campaign.records import RunRecord, Status
-from buran.workflow import crowded
-from buran.workflow.crowded import crowded_points, points_without_cores, sharing, sharing_ahead, simulated
+from buran.reporting.summary import simulated
+from buran.workflow import notes
+from buran.workflow.notes import crowded_points, points_without_cores, sharing, sharing_ahead
 
 QUIET: dict[str, Any] = {
     "clock": "real",
@@ -42,7 +43,7 @@ def said_of(monkeypatch: pytest.MonkeyPatch, *changes: dict[str, Any]) -> tuple[
     }
     runs = [SimpleNamespace(folder=folder) for folder in records]
     history: Any = SimpleNamespace(runs=runs, run_record=records.__getitem__, plans=(), runs_of=lambda plans: runs)
-    monkeypatch.setattr(crowded, "in_store", list)
+    monkeypatch.setattr(notes, "in_store", list)
     crowded_here = crowded_points(history, history.runs)
     assert set(crowded_here) <= set(points_without_cores(history, history.runs))
     return sharing(history), crowded_here
@@ -71,7 +72,7 @@ def test_shared_cores_are_named_with_their_extent(monkeypatch: pytest.MonkeyPatc
 
 
 def test_times_are_not_compared_with_predictions_where_runs_waited_for_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crowded, "in_store", list)
+    monkeypatch.setattr(notes, "in_store", list)
     for cpu_s, waited in ((7.8, False), (3.0, True)):
         record = RunRecord(
             status=Status.MEASURED, build="b", target="t", mode=Mode.TIME, point=Point.of({"p": 1}), repetition=0,

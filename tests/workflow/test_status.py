@@ -19,8 +19,8 @@ from buran.workflow.findings import Findings
 from buran.workflow.history import History
 from buran.workflow.plan import first_plan
 from buran.workflow.session import Session, open_session
-from buran.workflow.views.estimate import estimate
-from buran.workflow.views.status import progress_of
+from buran.workflow.views.ahead import Ahead
+from buran.workflow.views.summary import summarize
 from workbench import Workbench
 
 pytestmark = [pytest.mark.mpi]
@@ -71,7 +71,7 @@ def end(session: Session, bundle: Bundle, number: int, status: Status, reason: s
 
 def test_before_anything_is_made_everything_is_missing(workbench: Workbench) -> None:
     session, plan = planned(workbench)
-    state = progress_of(History.open(session))
+    state = summarize(History.open(session))
     assert state.runs == sum(row.missing for row in state.rows) == 12
     hours = sum(bundle.point["p"] for bundle in plan.bundles) * 3 * EXPECTED_S / 3600
     assert state.remaining_core_hours == pytest.approx(hours)
@@ -94,7 +94,7 @@ def test_runs_are_told_apart_by_what_slurm_and_their_claims_say(workbench: Workb
     end(session, fourth, 1, Status.INTERRUPTED, "the job's time limit was reached")
     _, slot = slots_of(session.target, session.layout, first)[1]
     with claims.claimed(slot.claim):
-        state = progress_of(History.open(session))
+        state = summarize(History.open(session))
     counts = {
         name: sum(getattr(row, name) for row in state.rows)
         for name in ("runs", "measured", "failed", "running", "queued", "missing")
@@ -115,7 +115,7 @@ def test_a_job_for_several_points_counts_for_all_of_them(workbench: Workbench, n
     session, plan = planned(workbench, points_per_job=2)
     (batch, (group,)), *_ = division_of(session, plan, in_arrays=False).batches.items()
     in_queue(session, no_slurm, ("PENDING", batch, "(Resources)"))
-    state = progress_of(History.open(session))
+    state = summarize(History.open(session))
     assert sum(row.queued for row in state.rows) == 3 * len(group) == 6
     assert state.eta_s == pytest.approx(12 * EXPECTED_S + 2 * 20.0), "two jobs, one after the other"
 
@@ -125,7 +125,7 @@ def test_what_slurm_refused_is_said_until_the_campaign_is_done(workbench: Workbe
     in_queue(session, no_slurm)
     words = "Slurm refused a job: no such partition"
     JobEvents.of_engine(session.layout.engine_log).write(words, refused="no such partition")
-    assert progress_of(History.open(session)).problems == (words,)
+    assert summarize(History.open(session)).problems == (words,)
     assert "no such partition" in workbench.buran("status", "campaign.yaml")
 
 
@@ -136,7 +136,7 @@ def test_a_claim_of_a_scheduler_that_is_not_known_here_is_said(workbench: Workbe
     owner = {"host": "elsewhere", "pid": 1, "started": 1, "boot": "x", "nonce": "a", "scheduler": "moon", "job": "7"}
     slot.claim.write_text(json.dumps(owner))
     os.utime(slot.claim, (1, 1))
-    state = progress_of(History.open(session))
+    state = summarize(History.open(session))
     assert sum(row.running for row in state.rows) == 1
     (problem,) = state.problems
     assert str(slot.claim.relative_to(session.layout.root)) in problem and "moon job 7" in problem
@@ -145,19 +145,20 @@ def test_a_claim_of_a_scheduler_that_is_not_known_here_is_said(workbench: Workbe
 
 def test_an_unknown_run_time_gives_no_number(workbench: Workbench) -> None:
     session, _ = planned(workbench, expected_time=None)
-    state = progress_of(History.open(session))
+    state = summarize(History.open(session))
     assert state.remaining_core_hours is None and state.eta_s is None
-    found = estimate(History.open(session))
+    found = summarize(History.open(session), Ahead.of(History.open(session))).next
+    assert found is not None
     assert found.next_core_hours is None and "resources.expected_time" in found.source
 
 
 @pytest.mark.slow
-def test_an_estimate_uses_models_even_of_an_earlier_version_of_the_file(copy: Workbench) -> None:
+def test_an_estimate_uses_runs_even_of_an_earlier_version_of_the_file(copy: Workbench) -> None:
     parameters = {**copy.config["parameters"], "n": {"role": "size", "values": [20, 40, 60]}}
     before = open_session(copy.file)
     copy.write(parameters=parameters)
     found = json.loads(copy.buran("plan", "campaign.yaml", "--json"))["next"]
-    assert found["source"] == "from the models of an earlier version of this campaign"
+    assert found["source"] == "from the runs made so far"
     assert (found["points"], found["runs"]) == (2, 6), "what is measured costs nothing"
     assert 0 < found["next_core_hours"] < found["full_matrix_core_hours"]
     assert found["spent_core_hours"] > 0

@@ -28,7 +28,7 @@ from buran.workflow.engine import controller
 from buran.workflow.history import History
 from buran.workflow.remeasure import open_generation
 from buran.workflow.session import Session, open_session
-from buran.workflow.views.status import progress_of
+from buran.workflow.views.summary import summarize
 from buran.workflow.views.verify import differences
 from buran_studies.simulate.in_process import carry_out
 
@@ -68,7 +68,7 @@ def assert_nothing_twice(layout: Layout) -> None:
 
 def test_it_goes_on_and_nothing_is_measured_twice(old: Session) -> None:
     layout = old.layout
-    before, seen = checksums(layout), progress_of(History.open(old))
+    before, seen = checksums(layout), summarize(History.open(old))
     assert (seen.measured, seen.runs) == (34, 40)
     assert all(map(is_flat, store.finished(layout.store)))
     assert list(layout.store.glob("*/*~*/.tmp-rep-01-*")) and list((layout.root / "claims").glob("*.claim"))
@@ -83,11 +83,11 @@ def test_it_goes_on_and_nothing_is_measured_twice(old: Session) -> None:
     kept = [read_run(folder) for folder in store.run_folders(layout.store) if folder.parent.name == "failed"]
     assert [record.reason for record in kept] == ["the measuring process vanished"]
     assert not [*layout.store.rglob(".tmp-*"), *layout.root.glob("claims/**/*.claim"), *layout.store.rglob("*.claim")]
-    assert progress_of(History.open(old)).measured == measured
+    assert summarize(History.open(old)).measured == measured
     ledger.ledger_path(layout.store).unlink()
     ledger.complete(layout.store)
     assert list(map(str, differences(layout))) == []
-    assert progress_of(History.open(old)).measured == measured
+    assert summarize(History.open(old)).measured == measured
 
 
 @pytest.mark.thorough

@@ -98,7 +98,8 @@ def _notes_ahead(campaign: Campaign, scheduler: Scheduler, job: str, obstacle: T
     """Yield what is known before anything runs."""
     from buran.features import FEATURES
     from buran.measurement.schedulers.base import NONE
-    from buran.workflow.crowded import sharing_ahead, simulated
+    from buran.reporting.summary import simulated
+    from buran.workflow.notes import sharing_ahead
 
     yield from filter(None, [job])
     yield from (sharing_ahead if scheduler is NONE and not job else simulated)(campaign)

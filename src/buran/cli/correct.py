@@ -6,13 +6,12 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from buran.cli.arguments import add_loudness
 from buran.cli.terminal import ProgressLine, is_quiet, table
-from buran.errors import Exit, UsageError, check_coordinates
+from buran.errors import Exit, UsageError
 
 if TYPE_CHECKING:
     import numpy as np

@@ -155,7 +155,7 @@ def first_failure(layout: Layout, entries: Sequence[Entry]) -> str | None:
     from buran.campaign.records import read_run
     from buran.measurement.attempt import BUILD_FAILED, SPARED
     from buran.measurement.store.store import folder_of
-    from buran.workflow.views.status import output_of, words_in
+    from buran.workflow.views.summary import output_of, words_in
 
     folders = {entry: folder_of(layout.store, entry.key) for entry in entries}
     reasons = {entry: read_run(folder).reason or "unknown" for entry, folder in folders.items()}

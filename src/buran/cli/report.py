@@ -12,7 +12,7 @@ from buran.cli.terminal import is_quiet, note, printable
 from buran.errors import UsageError
 
 if TYPE_CHECKING:
-    from buran.workflow.views.latest import FoundReport
+    from buran.workflow.views.changes import FoundReport
 
 _MORE = "All of it: buran report --full, or --open for the page\n"
 HELP = "print the report of a finished campaign, or compare it with an earlier one"
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the report, or show its page."""
     from buran.workflow.report import report_so_far
-    from buran.workflow.views.latest import find_report, kept_report
+    from buran.workflow.views.changes import find_report, kept_report
 
     report = kept_report(arguments.file) if arguments.file.is_dir() else None
     if report is None:

@@ -196,19 +196,20 @@ def _with_todays_program(session: Session) -> Session:
 
 def _preview(session: Session, where: EngineProfile) -> None:
     """Show the next plan, its cost and, where measurements are jobs of ours, the submission of the largest point's."""
-    from buran.cli.plan import show_estimate
+    from buran.cli.plan import show_cost
     from buran.measurement.schedulers.jobs import Submission
     from buran.workflow.engine.batches import jobs_of, together
     from buran.workflow.engine.jobs import launch_lines
     from buran.workflow.history import History
     from buran.workflow.specs import name_of
-    from buran.workflow.views.estimate import estimate, next_plan_of
+    from buran.workflow.views.ahead import Ahead
+    from buran.workflow.views.summary import summarize
 
     history = History.open(session)
-    ahead = estimate(history)
-    print(style(f"iteration {ahead.iteration}: {ahead.reason}", "bold"))
-    show_estimate(ahead)
-    plan = next_plan_of(history)
+    ahead = Ahead.of(history)
+    plan = ahead.next
+    print(style(f"iteration {plan.iteration}: {plan.reason}", "bold"))
+    show_cost(summarize(history, ahead))
     left = {bundle: job for jobs in jobs_of(session, plan) for job in jobs for bundle in job}
     bundles = {bundle.id: bundle for bundle in plan.bundles if bundle.id in left}
     if not bundles or where.executor != "buran":
@@ -305,9 +306,9 @@ def _finish(session: Session, code: int, log: Path, since: float) -> int:
     from buran.workflow.history import History
     from buran.workflow.report import link_latest
     from buran.workflow.session import open_session
-    from buran.workflow.views.status import by_cause, progress_of
+    from buran.workflow.views.summary import summarize
 
-    state = progress_of(History.open(session))
+    state = summarize(History.open(session))
     if code == 0 and not state.done and open_session(session.campaign.path).id != session.id:
         raise ToolError(
             "the campaign is not what it was when it began",
@@ -326,7 +327,7 @@ def _finish(session: Session, code: int, log: Path, since: float) -> int:
     link_latest(session)
     print_failures(state)
     if not state.has_profiles and state.failures:
-        common = by_cause(state.failures)[0]
+        common = state.causes[0]
         raise ToolError(
             "no instrumented run succeeded: nothing can be modelled",
             where=_shown(session.layout.root / common.log),

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from buran.reporting.content import AccountItem, Failure
-    from buran.workflow.views.status import Progress
+    from buran.reporting.summary import AccountItem, CampaignSummary, Failure
 
 HELP = "show what is measured, failed, running and missing"
 
@@ -34,10 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the state of a campaign."""
     from buran.workflow.history import History
-    from buran.workflow.views.status import progress_of
+    from buran.workflow.views.summary import summarize
 
     session = open_to_read(arguments.file)
-    state = progress_of(History.open(session))
+    state = summarize(History.open(session))
     if arguments.json:
         print(json.dumps(state.to_json(), indent=2))
     else:
@@ -47,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.SOME_RUNS_FAILED if state.failures else Exit.DONE
 
 
-def _print_rest(state: Progress, file: Path, *, every: bool) -> None:
+def _print_rest(state: CampaignSummary, file: Path, *, every: bool) -> None:
     header = ("iteration", "build", "for", "runs", "measured", "failed", "running", "queued", "missing")
     rows = [tuple(getattr(row, name) for name in _COLUMNS) for row in state.rows]
     if rows:
@@ -83,11 +82,9 @@ def account_rows(account: Sequence[AccountItem]) -> list[tuple[str, str, str]]:
     return [*rows, ("in total", str(runs), f"{total:.4g}")]
 
 
-def print_failures(state: Progress, *, every: bool = False) -> None:
+def print_failures(state: CampaignSummary, *, every: bool = False) -> None:
     """Name failed builds and runs with their reasons and logs: those of one cause together, or `every` one."""
-    from buran.workflow.views.status import by_cause
-
-    _print_some(state.failures if every else by_cause(state.failures), style("failed", "red"), every=every)
+    _print_some(state.failures if every else state.causes, style("failed", "red"), every=every)
 
 
 def _print_some(failures: Sequence[Failure], kind: str, *, every: bool) -> None:

@@ -18,6 +18,7 @@ from buran.modeling.pmnf.tuning import ALLOWANCE
 from buran.modeling.priors.campaign import PathPrior
 from buran.profiles.startup import is_startup_or_shutdown
 from buran.reporting.plain import Reach
+from buran.reporting.summary import CampaignSummary
 from buran.wording import named
 
 LEVEL = 0.9
@@ -92,25 +93,6 @@ class CorrectedKernel:
 
 
 @dataclass(frozen=True)
-class AccountItem:
-    """A phase: how many runs it had, and what they cost."""
-
-    phase: str
-    runs: int
-    core_hours: float
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A build or a run that failed, with where to look; or the first of `count` that failed for one cause."""
-
-    what: str
-    reason: str
-    log: str
-    count: int = 1
-
-
-@dataclass(frozen=True)
 class Unknown:
     """What is predicted at the target far beyond what counts allow, and so is not known.
 
@@ -135,6 +117,8 @@ class Report:
 
     Attributes
     ----------
+    summary
+        What the campaign has done, and what that has cost.
     target_cores
         Ranks times threads at the target; None where the campaign does not say.
     parallel
@@ -175,8 +159,6 @@ class Report:
         For each kernel with an analytical model.
     balance
         Functions that ranks share unevenly, the worst first.
-    account
-        What the core hours went into, phase by phase: runs and core hours.
     further
         What the sections of features say, by the features' names; None for those that are left out.
     measured_on
@@ -189,8 +171,7 @@ class Report:
         Numbers that stand for words in models and in plain data.
     """
 
-    campaign: str
-    reason: str
+    summary: CampaignSummary
     notes: Sequence[str]
     parameters: tuple[str, ...]
     target: Mapping[str, float]
@@ -201,11 +182,8 @@ class Report:
     unsteady: Mapping[str, Sequence[str]]
     evaluation: Sequence[EvaluationTest]
     priors: Sequence[PathPrior]
-    failures: Sequence[Failure]
-    spent_core_hours: float
     modelling_core_hours: float
     full_matrix_core_hours: float | None
-    budget_core_hours: float | None
     next_steps: Sequence[str]
     results: Mapping[str, str]
     instrumentation: Sequence[FilterOverhead] = ()
@@ -213,7 +191,6 @@ class Report:
     overhead_by_point: Sequence[PointOverhead] = ()
     corrections: Sequence[CorrectedKernel] = ()
     balance: Sequence[Balance] = ()
-    account: Sequence[AccountItem] = ()
     startup: ModelSet | None = None
     tensor: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
     further: Mapping[str, object] = field(default_factory=dict)

@@ -91,7 +91,7 @@ def render_page(
         links=[(name, title.partition(" (")[0]) for name, title in links],
         answers=answers_of(report, data, headline),
         warnings=warnings_of(report),
-        excerpts=[(failure.what, text) for failure, text in zip(report.failures, excerpts, strict=False) if text],
+        excerpts=[(failure.what, text) for failure, text in zip(report.summary.causes, excerpts, strict=False) if text],
         provenance=provenance,
         no_models=no_models,
         named=named,

@@ -232,16 +232,16 @@ def _evaluation(report: Report) -> Table:
 
 
 def _account(report: Report) -> Table:
-    whole = report.spent_core_hours or 1.0
+    whole = report.summary.spent_core_hours or 1.0
     rows = [
         (item.phase, str(item.runs), f"{item.core_hours:.4g}", percent(item.core_hours / whole, ".1f"))
-        for item in report.account
+        for item in report.summary.account
     ]
-    further = (("in all", report.spent_core_hours), ("budget", report.budget_core_hours))
+    further = (("in all", report.summary.spent_core_hours), ("budget", report.summary.budget_core_hours))
     rows += [(name, "", f"{hours:.4g}", "") for name, hours in further if rows and hours is not None]
     return Table("account", "What the core hours went into", ("spent on", "runs", "core hours", "of all"), rows)
 
 
 def _failures(report: Report) -> Table:
-    rows = [(failure.what, failure.reason.splitlines()[0], failure.log) for failure in report.failures]
+    rows = [(failure.what, failure.reason.splitlines()[0], failure.log) for failure in report.summary.causes]
     return Table("failures", "Failures", ("what", "reason", "log"), rows)

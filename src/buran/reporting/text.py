@@ -27,9 +27,9 @@ def first_screen(report: Report, answers: Sequence[Answer]) -> str:
 
 
 def _head(report: Report) -> list[str]:
-    ended = f"{report.points[0]} of {report.points[1]} points measured: {report.reason}."
+    ended = f"{report.points[0]} of {report.points[1]} points measured: {report.summary.reason}."
     on = _wrapped(report.machine) if report.machine else []
-    return [f"Buran report: {report.campaign}", *_wrapped(ended), *on]
+    return [f"Buran report: {report.summary.campaign}", *_wrapped(ended), *on]
 
 
 def _wrapped(line: str, indent: str = "") -> list[str]:

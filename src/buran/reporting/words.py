@@ -112,9 +112,9 @@ def _noise(data: PageData) -> list[str]:
 
 def _cost(report: Report) -> Answer:
     facts = [f"{report.points[0]} of {report.points[1]} points measured"]
-    if report.budget_core_hours is not None:
-        left = max(report.budget_core_hours - report.spent_core_hours, 0.0)
-        facts.append(f"{left:.3g} of the budget's {report.budget_core_hours:.3g} core hours are left")
+    spent, budget = report.summary.spent_core_hours, report.summary.budget_core_hours
+    if budget is not None:
+        facts.append(f"{max(budget - spent, 0.0):.3g} of the budget's {budget:.3g} core hours are left")
     full = report.full_matrix_core_hours
     if full and report.points[0] < report.points[1]:
         share = 100 * report.modelling_core_hours / full
@@ -125,10 +125,9 @@ def _cost(report: Report) -> Answer:
         rest = "" if beyond is None else f", {100 * beyond.share:+.1f} % beyond start-up of the measurement system"
         facts.append(f"Instrumentation added {timed[-1].time} of CPU time{rest}")
     facts += [each.cost(value) for each, value in sections_of(report) if each.cost is not None]
-    if report.failures:
-        failed = sum(failure.count for failure in report.failures)
+    if failed := len(report.summary.failures):
         facts.append(f"{failed} {'build or run' if failed == 1 else 'builds or runs'} failed")
-    return Answer("What did it cost?", f"{report.spent_core_hours:.3g} core hours", facts)
+    return Answer("What did it cost?", f"{spent:.3g} core hours", facts)
 
 
 def _next(report: Report) -> Answer:

@@ -43,10 +43,10 @@ from buran.profiles.metrics import metric_of, uncounted
 from buran.profiles.profile import NO_CALL_PATHS
 from buran.reporting.content import EvaluationTest
 from buran.workflow import collect
-from buran.workflow.crowded import crowded_points, points_without_cores
 from buran.workflow.findings import Findings
 from buran.workflow.foreign import with_foreign
 from buran.workflow.history import FinishedRun, History
+from buran.workflow.notes import crowded_points, points_without_cores
 from buran.workflow.pool import pooled_times
 from buran.workflow.program_model import FILE, choose_kind, cross_validated, fit_program, in_words, write_program
 from buran.workflow.run_time import add_up

@@ -46,7 +46,7 @@ def write_page(
     """Write the page, its numbers as JSON, a line for each call path as CSV, and the report as text."""
     table = history.table(history.plans[-1].iteration - 1)
     data = page_data(report, paths, table, course, _timed_runs(history), _estimated_s(history))
-    excerpts = [_excerpt(history.layout.root / failure.log) for failure in report.failures]
+    excerpts = [_excerpt(history.layout.root / failure.log) for failure in report.summary.causes]
     why = no_models(report)
     write_text(folder / PAGE, render_page(report, data, excerpts, _provenance(history), why, headline))
     answers = answers_of(report, data, headline)
@@ -58,7 +58,7 @@ def write_page(
 
 def no_models(report: Report) -> str:
     """Say why there are no models, if there are none."""
-    return "no run succeeded" if report.failures else "nothing that can be modelled was measured"
+    return "no run succeeded" if report.summary.failures else "nothing that can be modelled was measured"
 
 
 def _timed_runs(history: History) -> list[TimedRun]:

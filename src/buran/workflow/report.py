@@ -32,6 +32,7 @@ from buran.profiles.metrics import counted as counted_metrics
 from buran.reporting.call_paths import predict_call_paths
 from buran.reporting.content import Report, Untested, total_at_target, unknown_at_target
 from buran.reporting.headline import headline_of
+from buran.reporting.summary import CampaignSummary
 from buran.wording import Category
 from buran.workflow import program_model
 from buran.workflow.collect import baseline, in_store, profiles_of
@@ -46,8 +47,8 @@ from buran.workflow.plan import question_of, run_times_at, tensor_model
 from buran.workflow.refine import rules_of
 from buran.workflow.run_time import RUN_TIME, with_parts
 from buran.workflow.session import Session
-from buran.workflow.views.latest import CAMPAIGN, FoundReport
-from buran.workflow.views.status import Progress, by_cause, progress_of
+from buran.workflow.views.changes import CAMPAIGN, FoundReport
+from buran.workflow.views.summary import summarize
 
 
 def write_results(history: History, folder: Path) -> None:
@@ -197,7 +198,7 @@ def gather(history: History) -> Report:
     session, plans = history.session, history.plans
     campaign, last = session.campaign, plans[-1].iteration - 1
     findings, question = history.findings(last), question_of(history)
-    state = progress_of(history)
+    summary = summarize(history)
     runs = history.runs
     has_hooks = any(build.mode is not Mode.VANILLA for plan in plans for build in plan.builds)
     # Where there are runs with hooks, a baseline alone tells nothing of call paths.
@@ -214,9 +215,8 @@ def gather(history: History) -> Report:
     everywhere = (*campaign.points, *campaign.evaluation_points)
     words = {str(value): float(value) for at in everywhere for value in at.values() if isinstance(value, Category)}
     report = Report(
-        campaign=campaign.name,
-        reason=plans[-1].reason,
-        notes=notes_of(history, findings, state.account),
+        summary=summary,
+        notes=notes_of(history, findings, summary.account),
         parameters=campaign.parameters,
         parallel=campaign.parallel_parameters,
         steps=tuple(campaign.steps),
@@ -236,14 +236,10 @@ def gather(history: History) -> Report:
         untested=_untested(history, findings),
         priors=findings.priors,
         balance=findings.balance,
-        failures=by_cause(state.failures),
-        spent_core_hours=state.spent_core_hours,
         target_cores=_cores_at_target(campaign),
         modelling_core_hours=core_hours(outcomes),
         full_matrix_core_hours=question.full_matrix_core_hours(run_times_at(history, findings, tuple(question.table))),
-        budget_core_hours=state.budget_core_hours,
-        account=state.account,
-        next_steps=_next_steps(session, findings, state),
+        next_steps=_next_steps(session, findings, summary),
         results={
             "report": "latest/report.html (a page), latest/report.txt, latest/report.json, latest/report.csv",
             "models": "latest/models.json",
@@ -280,13 +276,13 @@ def _untested(history: History, findings: Findings) -> list[Untested]:
     return [Untested(dict(point), seconds.get(point), reasons.get(point, why)) for point in points]
 
 
-def _next_steps(session: Session, findings: Findings, state: Progress) -> list[str]:
+def _next_steps(session: Session, findings: Findings, summary: CampaignSummary) -> list[str]:
     campaign = session.campaign
     file = campaign.path.name
-    if state.failures and not state.measured:
+    if summary.failures and not summary.measured:
+        first = summary.failures[0]
         return [
-            f"read {state.failures[0].log}, which says why {state.failures[0].what} failed; correct it, then "
-            f"`buran run {file} --retry-failed`"
+            f"read {first.log}, which says why {first.what} failed; correct it, then `buran run {file} --retry-failed`"
         ]
     steps = []
     for name in campaign.parameters:
@@ -307,14 +303,13 @@ def _next_steps(session: Session, findings: Findings, state: Progress) -> list[s
 
 def plain_of(report: Report, measured: Mapping[str, ModelSet]) -> dict[str, Any]:
     """Return the report as plain data, with models of what was measured: what they take up has a place of its own."""
-    plain = dict[str, Any]()
-    for name in report.__dataclass_fields__:
-        if name not in ("further", "tensor"):  # a tensor model is a file of its own
-            plain[name] = _plain(getattr(report, name))
-        if name in ("account", "further"):  # in the order of the report
-            for each in sections():
-                if each.is_first == (name == "account"):
-                    plain |= each.in_json(report.further.get(each.name))
+    summary = report.summary
+    plain = {name: getattr(summary, name) for name in ("campaign", "reason", "spent_core_hours", "budget_core_hours")}
+    plain |= {"failures": _plain(summary.causes), "account": _plain(summary.account)}
+    names = [name for name in report.__dataclass_fields__ if name not in ("summary", "further", "tensor")]
+    plain |= {name: _plain(getattr(report, name)) for name in names}  # a tensor model is a file of its own
+    for each in sections():
+        plain |= each.in_json(report.further.get(each.name))
     plain |= {"models": {metric: models.to_json() for metric, models in measured.items()}}
     for each in plain["instrumentation"]:
         if each["left_out"] is None:

@@ -13,9 +13,10 @@ from buran.campaign.load import load_campaign
 from buran.cli import main
 from buran.errors import ConfigError
 from buran.modeling.correction import load_corrected
-from buran.reporting.content import CorrectedKernel, Report
+from buran.reporting.content import CorrectedKernel
 from buran.reporting.text import render
 from buran.workflow.correct import check_base_models, correct_kernels
+from made_up import report
 
 MODEL = """
 expression: 10 * (latency + transfer)
@@ -103,25 +104,7 @@ def test_the_report_has_base_beside_corrected() -> None:
     entry = CorrectedKernel(
         "exchange", "own.yaml", "corrected by 1 term", ["time = p"], ["something sets in"], "; beyond", base_s=1.5
     )
-    empty: dict[str, object] = dict.fromkeys(("notes", "overhead", "evaluation", "failures", "priors"), ())
-    report = Report(
-        **empty,  # type: ignore[arg-type]
-        campaign="test",
-        reason="",
-        parameters=("p",),
-        target={"p": 8.0},
-        points=(1, 1),
-        models={},
-        runtime=None,
-        unsteady={},
-        modelling_core_hours=0.0,
-        full_matrix_core_hours=None,
-        spent_core_hours=0.0,
-        budget_core_hours=None,
-        next_steps=("go on",),
-        results={"a": "b"},
-        corrections=(entry,),
-    )
-    text = render(report)
+    said = report(None, parameters=("p",), target={"p": 8.0}, corrections=(entry,))
+    text = render(said)
     assert all(each in text for each in ("own.yaml", entry.reason, *entry.formula, *entry.notes, "p=8", "1.5 s"))
-    assert "exchange" not in render(replace(report, corrections=()))
+    assert "exchange" not in render(replace(said, corrections=()))

@@ -23,7 +23,7 @@ from buran.plugins.versions.report_options import compare_with
 from buran.workflow.history import History
 from buran.workflow.report import gather, link_latest, write_results
 from buran.workflow.session import Session, open_session
-from buran.workflow.views.status import progress_of
+from buran.workflow.views.summary import summarize
 from buran_studies.simulate.in_process import carry_out
 from killed import count, derived, kill_when, start
 from simulated_campaigns import PROGRAM, opened, written
@@ -81,9 +81,9 @@ def test_a_program_that_did_not_change_costs_little_and_ends_with_that(folder: P
     assert end.reason.startswith("no change seen")
     assert ", 5 times show" in end.reason
     assert not end.budget_reached
-    state = progress_of(History.open(session))
+    state = summarize(History.open(session))
     assert {item.phase for item in state.account} == {"refinement"}
-    assert state.spent_core_hours < progress_of(History.open(old)).spent_core_hours / 2
+    assert state.spent_core_hours < summarize(History.open(old)).spent_core_hours / 2
     report = gather(History.open(session))
     assert "sim (../old/campaign.yaml)" in latest(session, "report.txt").read_text()
     assert report.models
@@ -121,7 +121,7 @@ def test_a_time_that_changed_is_found_at_a_few_points_whose_runs_count_for_model
     found = plans(session)
     assert [plan.phase for plan in found][:2] == ["first look", "times"]
     assert "simulated->main->solve (time" in found[1].reason
-    account = {item.phase: item.runs for item in progress_of(History.open(session)).account}
+    account = {item.phase: item.runs for item in summarize(History.open(session)).account}
     piloted = sum(len(bundle.runs) for bundle in found[0].bundles)
     assert account.get("refinement", 0) < piloted / 2  # the others are what the strategy wanted anyway
     assert "duplicates" not in account

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from buran.campaign.strategies import BACKENDS
 from buran.campaign.config import Campaign
 from buran.campaign.document import read_campaign_file
 from buran.campaign.mistakes import CampaignError, Mistake
 from buran.campaign.plan import Mode
 from buran.campaign.point import Point
+from buran.campaign.strategies import BACKENDS
 from buran.errors import RunError, ToolError
 from buran.extensions import ExtensionPoint
 from buran.measurement.finding import Finding

@@ -15,9 +15,9 @@ import sympy
 from numpy.typing import ArrayLike, NDArray
 from pydantic import BeforeValidator
 
+from buran.campaign.document import read_yaml
 from buran.campaign.expressions import FUNCTIONS
 from buran.campaign.mistakes import did_you_mean
-from buran.campaign.document import read_yaml
 from buran.errors import UsageError
 from buran.files import Stored
 from buran.modeling.correction.formula import Array, compiled, exact, parse_formula

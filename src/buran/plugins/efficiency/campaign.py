@@ -36,8 +36,8 @@ from buran.profiles.profile import SEPARATOR, Profile
 from buran.profiles.startup import STARTUP, is_startup_or_shutdown
 from buran.reporting.content import LEVEL, Answer, Report
 from buran.wording import counted
-from buran.workflow.crowded import crowded_points
 from buran.workflow.history import History
+from buran.workflow.notes import crowded_points
 from buran.workflow.report import counting_runs, newest_runs
 
 _TOGETHER = ("all2all", "barrier")  # roles of operations that no rank leaves before the last one comes

@@ -94,7 +94,7 @@ def entry_of(history: History, report: Report, folder: Path) -> VersionEntry:
     cpus = {f"{node['cpu']}, {node['cores']} cores" for node in nodes_of(history)}
     run_time, lower, upper = map(finite_or_none, run_time_reach(report) or (np.nan,) * 3)
     columns: VersionColumns = {
-        "name": report.campaign,
+        "name": report.summary.campaign,
         "environment": environment,
         "version": source.revision or session.target.id[:8],
         "machine": campaign.simulated_on or "; ".join(sorted(cpus)),
@@ -103,7 +103,7 @@ def entry_of(history: History, report: Report, folder: Path) -> VersionEntry:
         "run_time": run_time,
         "lower": lower,
         "upper": upper,
-        "core_hours": report.spent_core_hours,
+        "core_hours": report.summary.spent_core_hours,
     }
     predicted: dict[str, dict[str, tuple[float, str]]] = {}
     sets = {RUN_TIME: report.runtime, **report.models}
@@ -115,7 +115,7 @@ def entry_of(history: History, report: Report, folder: Path) -> VersionEntry:
     units = {metric: models.unit for metric, models in sets.items() if models is not None}
     points, measured = _measured(history, report, folder / TABLE)
     content: VersionContent = {"predicted": predicted, "units": units, "points": points, "measured": measured}
-    return VersionEntry(digest([report.campaign, environment, session.target.id, which]), columns, content)
+    return VersionEntry(digest([report.summary.campaign, environment, session.target.id, which]), columns, content)
 
 
 def _measured(

@@ -133,7 +133,7 @@ def _of_this_version(arguments: argparse.Namespace) -> int:
     from buran.plugins.history.feature import enter
     from buran.workflow.history import History
     from buran.workflow.report import gather
-    from buran.workflow.views.latest import find_report
+    from buran.workflow.views.changes import find_report
 
     session = open_to_read(arguments.file)
     path, folder = _file(arguments, session.campaign), find_report(session, earlier=False).folder

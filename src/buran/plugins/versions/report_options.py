@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int | None:
                 option = f"--{name.replace('_', '-')}"
                 raise UsageError(f"{option} needs a campaign to compare with", hint="name it with --compare OTHER")
         return None
-    from buran.workflow.views.latest import find_report
+    from buran.workflow.views.changes import find_report
 
     session = open_to_read(arguments.file)
     say_remarks(find_report(session, earlier=False))

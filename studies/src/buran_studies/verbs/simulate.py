@@ -58,11 +58,11 @@ def run(arguments: argparse.Namespace) -> int:
 def _show(session: Session, *, as_json: bool) -> None:
     from buran.cli.status import account_rows
     from buran.workflow.history import History
-    from buran.workflow.views.status import progress_of
+    from buran.workflow.views.summary import summarize
     from buran_studies.simulate.twin import measured_points, models_and_truth, waited_s
 
     history = History.open(session)
-    state, plans = progress_of(history), history.plans
+    state, plans = summarize(history), history.plans
     models, (running_s, waiting_s) = models_and_truth(history), waited_s(history)
     target = ", ".join(f"{name}={value:g}" for name, value in session.campaign.target.items())
     if as_json:

@@ -10,7 +10,7 @@ from buran.campaign.plan import BuildSpec, Bundle, Mode, Plan, Purpose, Run
 from buran.campaign.point import Point
 from buran.campaign.records import Status
 from buran.measurement.store.ledger import Entry
-from buran.workflow.views.run_times import run_times
+from buran.workflow.views.remaining import run_times
 
 BUILDS = {mode: BuildSpec("target", mode, "") for mode in (Mode.VANILLA, Mode.TIME, Mode.EFFORT)}
 POINTS = tuple(Point.of({"p": p, "n": n}) for p in (1, 2, 4, 8) for n in (10, 20, 40, 80))

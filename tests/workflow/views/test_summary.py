@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from buran.workflow.views.status import output_of, words_in
+from buran.workflow.views.summary import output_of, words_in
 
 LAUNCHER = f"{'-' * 74}\nmpiexec detected that one or more processes exited.\n  Exit code:    1\n{'-' * 74}\n"
 
