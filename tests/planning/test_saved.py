@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from buran.reporting.summary import CampaignSummary
-from buran.reporting.words import _cost
+from buran.reporting.text import _cost
 from made_up import report
 
 

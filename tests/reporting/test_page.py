@@ -20,10 +20,8 @@ from buran.reporting import call_paths
 from buran.reporting.call_paths import predict_call_paths, with_rows
 from buran.reporting.curves import axis_of, measured_cuts, plots_of
 from buran.reporting.html import render_page
-from buran.reporting.page import page_data
-from buran.reporting.tables import as_csv
-from buran.reporting.text import first_screen, render
-from buran.reporting.words import warnings_of
+from buran.reporting.page import as_csv, page_data
+from buran.reporting.text import first_screen, render, warnings_of
 from made_up import NASTY, answers, data_of, experiment, headline_about, report
 
 

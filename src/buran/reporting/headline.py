@@ -1,18 +1,250 @@
-"""What a report begins with: what changed, and what stops the program from scaling."""
+"""What a report begins with: what changed, and what stops the program from scaling, with what proves it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
+from numpy.typing import NDArray
 
 from buran.features import sections_of
-from buran.reporting.call_paths import CallPaths
-from buran.reporting.content import LEVEL, Answer, Report, start_and_end, total_at_target
+from buran.modeling.exact.formulas import passes_through
+from buran.modeling.numerics.tuning import NEARLY, OF_MEANS
+from buran.modeling.pmnf.model import Model
+from buran.modeling.pmnf.model_set import ModelSet
+from buran.modeling.pmnf.powers import NO_GROWTH, Lead, PowerLog
+from buran.modeling.pmnf.tuning import STEADY
+from buran.reporting.call_paths import Array, CallPaths
+from buran.reporting.content import LEVEL, Answer, Report, start_and_end, total_at_target, unknown_rows
 from buran.reporting.plain import names_of, sentence
-from buran.reporting.rises import RISES, Evidence, Rise, rises_of, varied, whole_along
 from buran.wording import named, shown_value
+
+WORK = "basic_blocks"
+"""The metric whose counts are the program's work."""
+RISES = 0.05
+"""Share of the whole: a smaller rise does not stop scaling."""
+_LEAST = 0.1  # of the prediction, the lower end of its interval: below, not even its size is sure
+_SAME = 1.1  # times as much is no growth worth the word
+_NEAR = 0.1  # of 1, the exponent of what falls as 1/p
+
+
+class Evidence(StrEnum):
+    """What a rise is known from, the best first."""
+
+    COUNTS = "exact counts"
+    TIMES = "times"
+    SMALL = "exact counts of little time"
+    GUESS = "guess"
+
+
+@dataclass(frozen=True)
+class Rise:
+    """A call path that takes more of the whole at the target than where one parameter is smallest.
+
+    Attributes
+    ----------
+    first, last
+        Values of the parameter; all others are those of the target.
+    time, work
+        Its shares of the predicted time, and of the counted work, at both; None where that is not known.
+    gain
+        By how much it rises, or along ranks and threads what the call path adds, as a part of the whole at the target.
+    reason
+        Why, in a few words.
+    why_guess
+        Why it is only a guess.
+    """
+
+    call_path: str
+    parameter: str
+    first: float
+    last: float
+    time: tuple[float, float] | None
+    work: tuple[float, float] | None
+    gain: float
+    evidence: Evidence
+    reason: str
+    why_guess: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """What call paths take of a metric where one parameter is smallest and at the target; shape (call path, 2)."""
+
+    models: ModelSet
+    values: Array
+    bounds: Array
+    row: Mapping[str, int]
+
+    @classmethod
+    def of(cls, models: ModelSet, skip: NDArray[np.bool_] | None, bounds: Array) -> _Parts:
+        values = np.nan_to_num(models.predict(bounds))
+        if skip is not None:
+            values[skip] = 0.0
+        return cls(models, values, bounds, {name: row for row, name in enumerate(models.call_paths)})
+
+    @property
+    def shares(self) -> Array:
+        """Shares of the whole at both."""
+        shares: Array = self.values / np.where(self.whole > 0, self.whole, 1.0)
+        return shares
+
+    @property
+    def whole(self) -> Array:
+        """Shape (2,): all call paths."""
+        whole: Array = self.values.sum(axis=0)
+        return whole
+
+    def gains(self, scaling: bool) -> Array:
+        """Return shape (call path,): by how much the share rises.
+
+        Along ranks and threads, a whole that grows does not excuse who grows with it: the gain is then what the call
+        path adds, as a share of the whole at the target.
+        """
+        before, after = self.whole
+        pace = min(1.0, before / after) if scaling and after > 0 else 1.0
+        gains: Array = self.shares[:, 1] - pace * self.shares[:, 0]
+        return gains
+
+    def reason(self, row: int, parameter: int) -> str:
+        """Say why a call path's part rises."""
+        name, model = self.models.parameters[parameter], self.models.models[row]
+        (before, after), rest = self.values[row], self.whole - self.values[row]
+        falls = rest[1] < rest[0] / _SAME
+        first, last = self.bounds[:, parameter].tolist()
+        slope = np.log(rest[1] / rest[0]) / np.log(last / first) if falls and rest[1] > 0 and first > 0 else 0.0
+        others = f"while the rest falls as 1/{name}" if abs(slope + 1) < _NEAR else "while the rest falls"
+        lead = NO_GROWTH if model is None else model.function.lead(parameter)
+        if after < before / _SAME:
+            return f"falls less than the rest with {name}"
+        if after <= before * _SAME:
+            return f"constant in {name} {others}" if falls else f"constant in {name}"
+        if lead > NO_GROWTH:
+            return f"grows with {PowerLog(*lead).written(name, 'text')}"
+        return f"grows with {name} up to a bound"
+
+
+def rises_of(report: Report, call_paths: CallPaths | None) -> tuple[Rise, ...]:
+    """Return what rises along each parameter by `RISES` of the whole, or more.
+
+    Along what ranks and threads depend on first, then by evidence, then by the gain.
+    """
+    if call_paths is None:
+        return ()
+    counts, guesses = report.models.get(WORK), _Guesses(call_paths)
+    rises: list[Rise] = []
+    for name in varied(report, call_paths):
+        times = _times(report, call_paths, name)
+        works = None if counts is None or counts is call_paths.models else _Parts.of(counts, None, times.bounds)
+        rises += _along(report, name, times, works, guesses)
+    order = list(Evidence)
+    return tuple(
+        sorted(rises, key=lambda rise: (rise.parameter not in report.parallel, order.index(rise.evidence), -rise.gain))
+    )
+
+
+def varied(report: Report, call_paths: CallPaths) -> list[str]:
+    """Return the parameters whose smallest measured value is below the target's, but for those that repeat work."""
+    least = np.array(call_paths.models.points, dtype=np.float64).min(axis=0)
+    below = (name for name, value in zip(report.parameters, least.tolist(), strict=True) if value < report.target[name])
+    return [name for name in below if name not in report.steps]
+
+
+def whole_along(report: Report, call_paths: CallPaths, name: str) -> tuple[float, float, float]:
+    """Return the smallest value of a parameter, and what all call paths take there and at the target."""
+    times = _times(report, call_paths, name)
+    before, after = times.whole.tolist()
+    return float(times.bounds[0, times.models.parameters.index(name)]), before, after
+
+
+def _times(report: Report, call_paths: CallPaths, name: str) -> _Parts:
+    models = call_paths.models
+    target = np.array([report.target[each] for each in models.parameters], dtype=np.float64)
+    bounds, parameter = np.stack([target, target]), models.parameters.index(name)
+    bounds[0, parameter] = min(point[parameter] for point in models.points)
+    return _Parts.of(models, start_and_end(models) | unknown_rows(report, models), bounds)
+
+
+def _along(report: Report, name: str, times: _Parts, works: _Parts | None, guesses: _Guesses) -> list[Rise]:
+    """Return what rises along a parameter."""
+    parameter = times.models.parameters.index(name)
+    bounds = float(times.bounds[0, parameter]), float(times.bounds[1, parameter])
+    waits = {prior.call_path for prior in report.priors if prior.waiting.startswith("waiting")}
+    found: dict[str, Rise] = {}
+    shares, gains = times.shares, times.gains(name in report.parallel)
+    for row in np.flatnonzero(gains >= RISES).tolist():
+        path, why_guess = times.models.call_paths[row], guesses.of(row)
+        reason = "waits for others" if path in waits else times.reason(row, parameter)
+        evidence = Evidence.GUESS if why_guess else Evidence.TIMES
+        time = float(shares[row, 0]), float(shares[row, 1])
+        found[path] = Rise(path, name, *bounds, time, None, float(gains[row]), evidence, reason, why_guess)
+    if works is None:
+        return list(found.values())
+    sure, work_shares = float(times.values[~guesses.rows, 1].sum()), works.shares
+    gains = works.gains(name in report.parallel)
+    for row in np.flatnonzero(gains >= RISES).tolist():
+        path, model = works.models.call_paths[row], works.models.models[row]
+        if not _is_proven(model, works.models, parameter) or path in report.unsteady.get(WORK, ()):
+            continue
+        timed = times.row.get(path)
+        large = timed is None or times.values[timed, 1] >= RISES * max(sure, times.values[timed, 1])
+        found[path] = Rise(
+            path,
+            name,
+            *bounds,
+            time=None if timed is None else (float(shares[timed, 0]), float(shares[timed, 1])),
+            work=(float(work_shares[row, 0]), float(work_shares[row, 1])),
+            gain=float(gains[row]),
+            evidence=Evidence.COUNTS if large else Evidence.SMALL,
+            reason=works.reason(row, parameter),
+        )
+    return list(found.values())
+
+
+def _is_proven(model: Model | None, counts: ModelSet, parameter: int) -> bool:
+    """Tell whether counts prove how they grow with a parameter."""
+    if model is None or not model.quality.smape <= 100 * OF_MEANS:
+        return False
+    if passes_through(model.function, np.array(counts.points)):
+        return False
+    return leads_of(model, parameter).get(model.function.lead(parameter), 0.0) >= NEARLY
+
+
+def leads_of(model: Model, parameter: int) -> dict[Lead, float]:
+    """Return the weights of the different ways in which a model's hypotheses grow with a parameter."""
+    if not model.alternatives:
+        return {model.function.lead(parameter): 1.0}
+    out: dict[Lead, float] = {}
+    for alternative in model.alternatives:
+        lead = alternative.function.lead(parameter)
+        out[lead] = out.get(lead, 0.0) + alternative.weight
+    return out
+
+
+class _Guesses:
+    """Which models of call paths prove nothing: they do not fit measurements, or even the size is uncertain."""
+
+    def __init__(self, call_paths: CallPaths) -> None:
+        self.call_paths = call_paths
+        models = call_paths.models.models
+        self.smape = np.array([np.nan if model is None else model.quality.smape for model in models], dtype=np.float64)
+        self.rows = ~(self.smape <= 100 * STEADY) | (call_paths.lower < _LEAST * call_paths.at_target)
+
+    def of(self, row: int) -> str:
+        """Say why; empty where a model can."""
+        if not self.rows[row]:
+            return ""
+        if not np.isfinite(self.call_paths.upper[row]):
+            return "too few points for an interval"
+        if self.smape[row] <= 100 * STEADY:
+            reach = f"{self.call_paths.lower[row]:.2g} to {self.call_paths.upper[row]:.2g}"
+            return f"{100 * LEVEL:.0f} % interval {reach} {self.call_paths.unit}"
+        return (
+            "nothing shows how well its model fits" if np.isnan(self.smape[row]) else f"SMAPE {self.smape[row]:.2g} %"
+        )
+
 
 _WORST = 3
 

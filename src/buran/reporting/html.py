@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import jinja2
 from markupsafe import Markup, escape
 
 import buran
@@ -15,13 +17,49 @@ from buran.features import sections, sections_of
 from buran.instrumentation.measured import MeasuredOverhead
 from buran.profiles.profile import SEPARATOR
 from buran.reporting.content import Report
-from buran.reporting.files import asset, environment, table_section
 from buran.reporting.headline import Headline
 from buran.reporting.page import PageData
 from buran.reporting.plain import sentence
 from buran.reporting.sections import percent, tables_of
-from buran.reporting.words import answers_of, warnings_of
+from buran.reporting.text import answers_of, warnings_of
 from buran.wording import named
+
+_TEMPLATES = Path(__file__).parent / "templates"
+_NUMBER = re.compile(r"([-+–≤≥] ?)?([\d.]+(e[-+]?\d+)?)?( \S{1,3})?( [\[(].*[\])])?")  # with its unit and interval
+
+
+def environment(folder: Path = _TEMPLATES) -> jinja2.Environment:
+    """Return where templates come from; names of call paths are never markup."""
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def asset(name: str) -> str:
+    """Return a file that pages carry within them."""
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def table_section(
+    name: str,
+    title: str,
+    words: Sequence[str],
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    at_target: Collection[int] = (),
+) -> str:
+    """Return a section of the page with sentences and a table; rows `at_target` are marked."""
+    numbers = [at for at in range(1, len(header)) if all(_NUMBER.fullmatch(row[at]) for row in rows)]
+    return (
+        environment()
+        .get_template("section.html.j2")
+        .render(name=name, title=title, words=words, header=header, rows=rows, at_target=at_target, numbers=numbers)
+    )
+
 
 _SCRIPTS = (
     "base.js",

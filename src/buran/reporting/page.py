@@ -1,4 +1,4 @@
-"""What the report's page shows, as plain data: small enough for one file, enough for every plot."""
+"""What the report's page shows, as plain data, and its numbers as CSV."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ from buran.features import sections
 from buran.instrumentation.measured import MeasuredOverhead
 from buran.modeling.pmnf.model import Model
 from buran.modeling.pmnf.model_set import ModelSet
-from buran.modeling.pmnf.text import format_largest, growth_class
+from buran.modeling.pmnf.text import format_function, format_largest, growth_class
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.names import plain_name
 from buran.profiles.profile import NO_CALL_PATHS, Region
 from buran.reporting.call_paths import MOST_PLOTTED, CallPaths, Indices, predict_call_paths, with_rows
 from buran.reporting.content import LEVEL, Report, run_time_reach, start_and_end, total_at_target
 from buran.reporting.curves import (
+    TimedRun,
     axis_of,
+    drift_of,
+    levels_of,
     listed,
     measured_cuts,
     plots_of,
@@ -30,8 +33,7 @@ from buran.reporting.curves import (
     runtime_curves,
     stack_of,
 )
-from buran.reporting.noise import TimedRun, drift_of, levels_of
-from buran.reporting.plain import brief
+from buran.reporting.plain import brief, csv_text
 
 __all__ = ["Iteration", "PageData", "page_data", "predict_call_paths"]
 
@@ -253,3 +255,43 @@ def _baseline(runs: Sequence[TimedRun], estimated_s: Mapping[tuple[float, ...], 
         [list(point), rounded(float(np.median(times))), rounded(min(times)), rounded(max(times)), kind]
         for (point, kind), times in walls.items()
     ]
+
+
+_CALL_PATH_COLUMNS = (
+    "call path",
+    "metric",
+    "unit",
+    "at target",
+    "lower",
+    "upper",
+    "share at target",
+    "share measured",
+    "dominant term",
+    "model",
+    "SMAPE %",
+    "noise %",
+)
+
+
+def as_csv(call_paths: CallPaths | None, table: Experiment | None = None) -> str:
+    """Return a line for each call path of the report, all of them, with the numbers the page shows."""
+    rows: list[list[str]] = []
+    if call_paths is not None:
+        parameters = call_paths.models.parameters
+        at_target, now = call_paths.shares
+        noise = levels_of(call_paths.models, table)
+        for row, (name, model) in enumerate(zip(call_paths.models.call_paths, call_paths.models.models, strict=True)):
+            cells = [name, call_paths.models.metric, call_paths.models.unit]
+            if model is not None:
+                numbers = (
+                    call_paths.at_target[row],
+                    call_paths.lower[row],
+                    call_paths.upper[row],
+                    at_target[row],
+                    now[row],
+                )
+                cells += ["" if np.isnan(number) else f"{number:.6g}" for number in numbers]
+                cells += [growth_class(model.function, parameters), format_function(model.function, parameters)]
+                cells += [f"{model.quality.smape:.4g}", "" if np.isnan(noise[row]) else f"{noise[row]:.4g}"]
+            rows.append(cells)
+    return csv_text(_CALL_PATH_COLUMNS, rows)

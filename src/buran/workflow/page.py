@@ -15,13 +15,11 @@ from buran.instrumentation.measured import MeasuredOverhead
 from buran.instrumentation.refinement import predicted_overhead
 from buran.reporting.call_paths import CallPaths
 from buran.reporting.content import Report
+from buran.reporting.curves import TimedRun
 from buran.reporting.headline import Headline
 from buran.reporting.html import render_page
-from buran.reporting.noise import TimedRun
-from buran.reporting.page import Iteration, IterationPoint, page_data
-from buran.reporting.tables import as_csv
-from buran.reporting.text import first_screen, render
-from buran.reporting.words import answers_of
+from buran.reporting.page import Iteration, IterationPoint, as_csv, page_data
+from buran.reporting.text import answers_of, first_screen, render
 from buran.workflow.collect import estimated_times, in_store, overhead
 from buran.workflow.history import History
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 
-from buran.reporting.files import environment
+from buran.reporting.html import environment
 from buran.reporting.plain import section
 from buran.wording import named
 

@@ -18,7 +18,7 @@ from buran.plugins.energy.powercap import POWERCAP
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.profile import CallTree
 from buran.reporting.content import Report, reach_at, reach_of, run_time_reach
-from buran.reporting.files import table_section
+from buran.reporting.html import table_section
 from buran.reporting.plain import Reach, reach_text, section
 from buran.wording import counted, named
 from buran.workflow.collect import OF_THE_PROGRAM, in_store, of_whole_program, run_times

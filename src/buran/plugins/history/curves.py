@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from buran.plugins.history.entry import PROGRAM, RUN_TIME, Version
-from buran.reporting.files import asset, environment
+from buran.reporting.html import asset, environment
 from buran.reporting.plain import name_of
 
 _MOST, _PERCENT = 5, 1

@@ -22,7 +22,7 @@ from buran.profiles.experiment.build import Run, experiment_from_profiles
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.profile import CallTree
 from buran.reporting.curves import rounded
-from buran.reporting.files import environment
+from buran.reporting.html import environment
 from buran.reporting.plain import briefs, section
 from buran.wording import named
 

@@ -22,7 +22,7 @@ from buran.plugins.memory.reuse import LINE
 from buran.profiles.experiment.build import Run
 from buran.profiles.profile import CallTree
 from buran.profiles.startup import is_startup_or_shutdown
-from buran.reporting.files import environment
+from buran.reporting.html import environment
 from buran.reporting.plain import briefs, section
 from buran.wording import named
 from buran.workflow.counts import counts_at

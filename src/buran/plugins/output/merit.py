@@ -22,7 +22,7 @@ from buran.profiles.experiment.table import Experiment
 from buran.profiles.metrics import metric_of
 from buran.profiles.profile import CallTree
 from buran.reporting.content import Report, reach_at
-from buran.reporting.files import table_section
+from buran.reporting.html import table_section
 from buran.reporting.plain import Reach, reach_text, section
 from buran.wording import named, word_of
 from buran.workflow.collect import OF_THE_PROGRAM, in_store, of_whole_program, only, run_times

@@ -28,7 +28,7 @@ from buran.plugins.versions.difference import LEVEL, Change, Comparison, Differe
 from buran.plugins.versions.pairing import pair_call_paths
 from buran.plugins.versions.side import RUNTIME, Side
 from buran.profiles.metrics import metric_of
-from buran.reporting.rises import leads_of
+from buran.reporting.headline import leads_of
 from buran.wording import named
 
 Array = NDArray[np.float64]

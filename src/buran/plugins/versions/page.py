@@ -23,7 +23,7 @@ from buran.plugins.versions.text import (
     title_of,
 )
 from buran.profiles.metrics import metric_of
-from buran.reporting.files import asset, environment
+from buran.reporting.html import asset, environment
 from buran.reporting.plain import brief, section
 
 NAME = "comparison"
