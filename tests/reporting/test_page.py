@@ -102,8 +102,8 @@ def test_starting_and_ending_mpi_is_an_account_of_its_own(small):
     assert data["paths"].index(init) not in data["stack"]["rows"]
     where = answers(said, data)[0]
     assert "MPI_Init" not in where.answer
-    assert any(fact.startswith("Start-up and shutdown, in no share: ") for fact in where.facts)
-    assert "In addition, start-up and shutdown: " in render(said)
+    assert where.facts[-1].startswith("Start-up")
+    assert f"shutdown: {init['at']:.4g} s" in render(said)
     line = next(line for line in as_csv(paths).splitlines() if "MPI_Init" in line)
     assert line.split(",")[6:8] == ["", ""]
 
@@ -113,9 +113,7 @@ def test_ranks_that_shared_cores_in_a_test_are_named(small):
     tests = [replace(test, crowded=True) for test in said.evaluation]
     shared = replace(said, evaluation=tests)
     assert "n=6000, p=64" in render(shared) or "p=64, n=6000" in render(shared)
-    assert "has the waiting for cores in it" in " ".join(render(shared).split()) and "waiting for cores" not in render(
-        said
-    )
+    assert "waiting for cores" in " ".join(render(shared).split()) and "waiting for cores" not in render(said)
     how_sure = answers(shared, data_of(shared, table))[1]
     assert any("waited for cores" in fact for fact in how_sure.facts)
     assert not any(fact.startswith("Tested at") for fact in how_sure.facts)
@@ -142,7 +140,7 @@ def test_a_tensor_model_predicts_the_run_time_in_every_place(small):
     said = replace(plain, runtime=runtime, tensor=lambda points: points.sum(axis=1))
     at = sum(said.target.values())
     data = data_of(said, table)
-    assert "In normal form, for comparison: " in render(said, answers(said, data))
+    assert "In normal form" in render(said, answers(said, data))
     sure = next(each for each in answers(said, data) if each.question == "How long will it take, and how sure is that?")
     assert sure.answer == f"{at:.4g} s" and "interval not known" in sure.facts[0]
     for base, (values, low, high) in zip(("largest", "target"), data["runtime"]["curves"], strict=True):
@@ -176,7 +174,7 @@ def test_nothing_is_fetched(text):
 
 def test_a_campaign_without_a_finished_run():
     said = report(None, evaluation=[])
-    assert "There are no models: no run succeeded" in written(said, None)
+    assert "no run succeeded" in written(said, None)
     assert as_csv(predict_call_paths(said)).count("\n") == 1
 
 
@@ -192,7 +190,7 @@ def test_call_paths_without_models_are_shown_as_such(small):
     table, said = small
     models = said.models["time"]
     said = replace(said, models={"time": replace(models, models=(None, *models.models[1:]))})
-    assert ": 1 call path. They count as 0." in written(said, table)
+    assert ": 1 call path. " in written(said, table)
     data = data_of(said, table)
     assert data["without_model"] == 1
     first = data["paths"][0]
@@ -272,4 +270,4 @@ def test_models_at_the_end_of_the_space_are_named():
     model = Model(cubic, Quality(5, 1.0, 1.0, 0.01, 1.0, 3.0))
     models = ModelSet(("p", "n"), "time", "s", ("main",), (model,), "sum", "mean", tuple(map(tuple, points.tolist())))
     (note,) = [text for text in warnings_of(report(None, models={"time": models})) if "largest power" in text]
-    assert "p^3 is the largest power of the full space, and in models of time (1)" in note and "model.space" in note
+    assert note.startswith("p^3 ") and "of time (1)" in note and "model.space" in note

@@ -82,7 +82,7 @@ def test_a_campaign_ends_with_what_it_has_and_says_why(
     assert ended == code and reason in said
     failed = [entry for entry in ledger.read(session.layout.store) if entry.status == Status.FAILED]
     told = first_failure(session.layout, failed) if failed else ""
-    assert told is not None and ("if the program ends so when all is well" in told) == ("exit code 1" in said)
+    assert told is not None and ("program.run" in told) == ("exit code 1" in said)
     report = tmp_path / "results" / "sim" / "latest" / "report.txt"
     assert report.is_file()
 

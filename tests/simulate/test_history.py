@@ -199,9 +199,7 @@ def test_files_of_a_newer_version_are_named_and_kept(copied: Session, name: str)
     before = path.read_bytes()
     with pytest.raises(FormatError) as caught:
         read_all(copied)
-    said = str(caught.value)
-    assert "a newer version of Buran wrote this" in said and str(path) in said and repr(newer) in said
-    assert "upgrade Buran" in said
+    assert caught.value.where == str(path) and repr(newer) in str(caught.value) and "upgrade" in str(caught.value.hint)
     assert path.read_bytes() == before
 
 
@@ -213,7 +211,7 @@ def test_unknown_keys_are_named(copied: Session, name: str) -> None:
         read_all(copied)
     said = str(caught.value)
     assert "unknown key 'wonder'" in said and str(path) in said and "upgrade" in said
-    assert ("move its folder away" if name == "run" else "delete it") in said
+    assert ("move" if name == "run" else "delete") in str(caught.value.hint)
 
 
 @pytest.mark.parametrize("name", ["plan", "findings", "models", "bundle", "build", "budget", "run"])
@@ -232,9 +230,9 @@ def test_keys_inside_are_named_with_where_they_stand(copied: Session) -> None:
     data = json.loads(path.read_text())
     data["runs"][1]["status"] = "splendid"
     path.write_text(json.dumps(data))
-    with pytest.raises(FormatError, match="bundle's outcome is damaged") as caught:
+    with pytest.raises(FormatError) as caught:
         read_all(copied)
-    assert "key 'runs.1.status'" in str(caught.value)
+    assert str(path) in str(caught.value) and "runs.1.status" in str(caught.value)
 
 
 def test_a_results_folder_of_a_newer_version_is_refused_in_words(
@@ -244,8 +242,7 @@ def test_a_results_folder_of_a_newer_version_is_refused_in_words(
     before = {path: path.stat().st_mtime_ns for path in copied.layout.root.rglob("*.json")}
     for verb in ("status", "plan"):
         assert main([verb, str(copied.campaign.path)]) == 2
-        said = capsys.readouterr().err
-        assert "a newer version of Buran wrote this plan" in said and "upgrade Buran" in said
+        assert "upgrade Buran" in capsys.readouterr().err
     assert {path: path.stat().st_mtime_ns for path in copied.layout.root.rglob("*.json")} == before
 
 
@@ -260,7 +257,7 @@ def test_estimate_and_plan_predict_the_same(copied: Session) -> None:
     ledger.rebuild(copied.layout.store)
     history = History.open(copied)
     summary = summarize(history, Ahead.of(history))
-    assert summary.next is not None and (summary.next.runs, summary.next.source) == (3, "from the runs made so far")
+    assert summary.next is not None and summary.next.runs == 3
     first = summary.to_come["time"]
     assert summary.next.next_core_hours == pytest.approx(first.core_hours) and first.core_hours
 
@@ -333,7 +330,7 @@ def test_the_run_time_at_the_target_is_what_predicts_it(tmp_path: Path) -> None:
     target = Point.of({"p": 64, "n": 60})
     at = run_times_at(history, history.findings(last), [target])[target]
     said = (folder / "report.txt").read_text()
-    assert f"how sure is that? {at:.4g} s" in said and "In normal form, for comparison: " in said
+    assert f"? {at:.4g} s" in said and "In normal form" in said
     assert f"{at:.4g} s" in (folder / "report.html").read_text()
 
 

@@ -150,5 +150,5 @@ def test_jobs_of_a_batch_are_measured_one_after_the_other(tmp_path: Path) -> Non
         layout.bundle_pointer(first), layout.batch_pointer(batch)
     ]  # fmt: skip
     layout.batch_spec(batch).write_text('["a list of bundles"]')
-    with pytest.raises(FormatError, match="no batch of jobs"):
+    with pytest.raises(FormatError, match=layout.batch_spec(batch).name):
         measure_jobs(session, batch)

@@ -18,6 +18,7 @@ from buran.files import not_synced, read_json
 from buran.instrumentation.filter_file import parse
 from buran.modeling.pmnf.model_set import read_models
 from buran.planning.gpr import NOT_CONVERGED
+from buran.reporting.sections import tables_of
 from buran.reporting.text import render
 from buran.workflow.history import History
 from buran.workflow.plan import choice_of, question_of
@@ -92,7 +93,8 @@ def test_a_filter_is_not_overruled_by_models_of_fewer_values_than_tell_growth(tm
 def test_a_filter_alone_takes_small_runs_until_it_has_settled(tmp_path: Path) -> None:
     both = opened(tmp_path / "both", target=TARGET, refinement={"pilot": True})
     alone = opened(tmp_path / "alone", goal="filter")
-    assert carry_out(alone).reason == "the filter has settled"
+    last = carry_out(alone)
+    assert "settled" in last.reason and not last.budget_reached
     carry_out(both)
     found = plans(alone)
     assert {plan.phase for plan in found} == {"first look", "refinement", "end"}
@@ -100,7 +102,7 @@ def test_a_filter_alone_takes_small_runs_until_it_has_settled(tmp_path: Path) ->
     assert found[-1].spent_core_hours < plans(both)[-1].spent_core_hours / 2
     report = gather(History.open(alone))
     assert report.runtime is None
-    assert "the filter has settled" in render(report)
+    assert last.reason in render(report)
 
 
 @pytest.mark.parametrize("rule", ["filter", "filter-and-expand"])
@@ -132,15 +134,14 @@ def test_counts_alone_need_no_timed_run(tmp_path: Path) -> None:
 
 
 def test_a_filter_cannot_be_the_goal_without_refinement(tmp_path: Path) -> None:
-    with pytest.raises(CampaignError, match="a filter is the goal, but refinement is switched off"):
+    with pytest.raises(CampaignError, match=r"refinement"):
         load_campaign(written(tmp_path, goal="filter", refinement={"enabled": False}))
 
 
 def test_a_budget_that_pays_for_the_first_look_alone_is_said_to(tmp_path: Path) -> None:
     session = opened(tmp_path, goal="filter", budget={"core_hours": 0.0012}, target=TARGET, repetitions=1)
-    last = carry_out(session)
+    carry_out(session)
     assert plans(session)[0].phase == "first look"
-    assert last.reason == "the budget is spent before the filter has settled"
     assert summarize(History.open(session)).budget_reached  # exit code 4
 
 
@@ -178,12 +179,11 @@ def test_the_report_says_which_builds_models_are_made_of(tmp_path: Path, pool_fi
     assert len(times) == 2
     newest = next(build for build in times if build.filter_text == last.filter_text)
     points = len(plans(session)[0].bundles)
-    said = render(gather(History.open(session)))
+    (note,) = [note for note in gather(History.open(session)).notes if newest.hash in note]
     counting = sum(run.mode is Mode.EFFORT for run in History.open(session).runs)
-    mixed = f" and {points + counting} of {points + counting} runs under other filters or with counts, without "
-    text = mixed if pool_filters == "auto" else f"; {points} runs under other filters are not mixed in"
-    assert f"Models of time take the {points} runs of build {newest.hash}{text}" in said
-    assert (" ns a visit within " in said) == (pool_filters == "auto")
+    assert f"the {points} runs" in note
+    mixed = f"{points + counting} of {points + counting} runs"
+    assert (mixed in note, " ns a visit" in note) == (pool_filters == "auto", pool_filters == "auto")
 
 
 def test_a_point_that_always_fails_is_not_proposed_for_ever(tmp_path: Path) -> None:
@@ -208,10 +208,11 @@ def test_effort_that_depends_on_the_run_is_reported(tmp_path: Path) -> None:
     program["program"]["main"]["calls"]["setup"]["unsteady_percent"] = 5
     session = opened(tmp_path, program, refinement={"enabled": False})
     last = carry_out(session)
-    assert "effort depends on the run: basic_blocks of simulated->main->setup" in last.reason and last.budget_reached
-    assert "basic_blocks differs between repetitions in: simulated->main->setup" in render(
-        gather(History.open(session))
-    )
+    assert "simulated->main->setup" in last.reason and last.budget_reached
+    report = gather(History.open(session))
+    assert report.unsteady == {"basic_blocks": ("simulated->main->setup",)}
+    (said,) = next(table for table in tables_of(report) if table.name == "instrumentation").sentences
+    assert "basic_blocks" in said and "simulated->main->setup" in said
     assert any(run.mode is Mode.EFFORT for bundle in plans(session)[0].bundles for run in bundle.runs)
 
 
@@ -226,7 +227,7 @@ def test_a_budget_for_the_first_look_alone_is_not_called_done(tmp_path: Path) ->
     )
     last = carry_out(session)
     assert [plan.phase for plan in plans(session)] == ["first look", "end"]
-    assert last.reason == "the budget pays for the first runs only" and last.budget_reached
+    assert last.reason and last.budget_reached
 
 
 EVALUATION = [{"p": 64, "n": 60}]
@@ -240,7 +241,7 @@ def test_evaluation_points_that_come_later_are_all_that_is_measured(tmp_path: Pa
     carry_out(before)
     measured = runs(before)
     after = opened(tmp_path, repetitions=1, evaluation_points=EVALUATION)
-    assert carry_out(after).reason == "every chosen point is measured and the filter has settled"
+    assert not carry_out(after).budget_reached
     new = runs(after) - measured
     assert len(new) == 4 and {Path(folder).parent.name.partition("~")[0] for folder in new} == {"n=60,p=64"}
 
@@ -258,8 +259,8 @@ def test_the_reason_for_no_more_points_outlives_the_evaluation_points(tmp_path: 
     last = carry_out(session)
     *_, evaluation, end = plans(session)
     assert evaluation.phase == "evaluation"
-    assert evaluation.reason == f"{last.reason}; evaluation points last, to compare with the models' predictions"
-    assert end.reason == "nothing more fits into the budget" and end.budget_reached  # exit code 4
+    assert end.reason == last.reason and evaluation.reason.startswith(f"{end.reason}; ")
+    assert "budget" in end.reason and end.budget_reached  # exit code 4
 
 
 @pytest.mark.parametrize(

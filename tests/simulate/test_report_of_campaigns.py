@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 import json
 import os
 import shutil
@@ -64,7 +65,7 @@ def test_a_campaign_without_a_finished_run(tmp_path: Path) -> None:
     program = {**copy.deepcopy(PROGRAM), "failure_probability": 1}
     _, folder = finished(tmp_path, program, repetitions=1)
     page = (folder / "report.html").read_text()
-    assert "There are no models: no run succeeded" in page and "Not known" in page
+    assert "no run succeeded" in page and "Not known" in page
     assert "made to fail" in page  # the end of a log
     assert data_of(folder)["paths"] == [] and (folder / "report.csv").read_text().count("\n") == 1
     states = {point["state"] for each in data_of(folder)["iterations"] for point in each["points"]}
@@ -118,10 +119,10 @@ def test_a_store_that_is_partly_missing(tmp_path: Path, capsys: pytest.CaptureFi
         shutil.rmtree(run)
     assert main(["report", str(session.campaign.path), "--json"]) == 0
     said = capsys.readouterr()
-    assert f"{len(gone)} runs that were measured are gone from the store" in said.err
+    assert f"{len(gone)} runs" in said.err and "buran verify" in said.err
     assert json.loads(said.out)["campaign"] == "sim"  # remarks do not mix with what programs read
     after = data_of(report_of(open_session(session.campaign.path)))
-    assert pages(folder).count(f"{len(gone)} of 36 finished runs are gone from the store") == 2
+    assert pages(folder).count(f"{len(gone)} of 36 finished runs") == 2
     assert [path["at"] for path in after["paths"]] == [path["at"] for path in before["paths"]]
     assert after["iterations"] == before["iterations"]  # what it cost is known all the same
 
@@ -137,7 +138,7 @@ def test_models_made_after_a_loss_do_without_what_is_lost(tmp_path: Path) -> Non
     data = data_of(folder)
     largest = max(data["paths"], key=lambda path: path["share"])
     assert largest["measured"][1] == largest["measured"][2]  # one repetition is left
-    assert "gone from the store" in pages(folder)
+    assert "buran verify" in pages(folder)
 
 
 def test_a_campaign_file_that_changed_since_the_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -149,27 +150,26 @@ def test_a_campaign_file_that_changed_since_the_runs(tmp_path: Path, capsys: pyt
     file.write_text(yaml.safe_dump(data, sort_keys=False))
     assert main(["report", str(file), "--json"]) == 0
     said = capsys.readouterr()
-    assert "answers an earlier version of the campaign" in said.err
-    assert "changed since: parameters.n.values, repetitions" in said.err
+    assert "parameters.n.values, repetitions" in said.err
     assert json.loads(said.out)["points"] == old
     changed = open_session(file)
     with not_synced():
         carry_out(changed)
     after = report_of(changed)
-    assert "The campaign file changed: " in pages(after)
+    assert any("file changed" in note for note in json.loads((after / "report.json").read_text())["notes"])
     assert {tuple(point) for point in data_of(after)["points"]} == {(p, n) for p in (4, 8, 16) for n in (20, 30)}
     capsys.readouterr()
     assert main(["report", str(file)]) == 0
     screen = capsys.readouterr()
     assert screen.err == "" and len(screen.out.splitlines()) <= 24 and "buran report --full" in screen.out
     assert main(["report", str(file), "--full"]) == 0
-    assert "What the core hours went into" in capsys.readouterr().out
+    assert len(capsys.readouterr().out.splitlines()) > 24
 
 
 def test_without_any_report_it_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     session = opened(tmp_path, **SMALL)
     assert main(["report", str(session.campaign.path)]) == 2
-    assert "has no report yet" in capsys.readouterr().err
+    assert f"buran run {session.campaign.path}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_a_disk_that_is_full_while_models_are_written_loses_nothing(tmp_path: Pa
     with pytest.raises(SystemExit) as ended, logged(log, session.campaign.path, session.id) as again:
         make_models(History.open(again, last + 1), *paths)
     assert ended.value.code == Exit.ENVIRONMENT
-    assert "No space left on device" in log.read_text() and "make room" in log.read_text()
+    assert os.strerror(errno.ENOSPC) in log.read_text() and "make room" in log.read_text()
     assert not os.path.lexists(half)
     assert [path.read_bytes() for path in paths] == made and sorted(session.layout.store.rglob("run.json")) == runs
     make_models(History.open(session, last + 1), *paths)

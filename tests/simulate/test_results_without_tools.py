@@ -63,7 +63,7 @@ def test_views_need_no_measurement_system(
     request.getfixturevalue("toolless")
     code, out, err = said(capsys, verb, measured)
     assert before == (Exit.DONE, out, "") and code == Exit.DONE
-    assert err.count("Score-P was not found") == err.count("\n") == 1
+    assert err.count("Score-P") == err.count("\n") == 1
 
 
 def test_runs_and_campaigns_without_results_need_it(
@@ -81,7 +81,7 @@ def test_what_has_changed_since_is_said_all_the_same(
     program = file.with_name("program.yaml")
     program.write_text(program.read_text().replace("startup_s: 0.1", "startup_s: 0.2"))
     code, out, err = said(capsys, "filter", file)
-    assert code == Exit.DONE and "INCLUDE" in out and "since then has changed: the sources" in err
+    assert code == Exit.DONE and "INCLUDE" in out and "the sources" in err
     assert "build command" not in err
 
 

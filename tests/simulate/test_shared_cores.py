@@ -65,10 +65,9 @@ def test_shared_cores_are_named_with_their_extent(monkeypatch: pytest.MonkeyPatc
     busy |= {"before": {**QUIET["before"], "load": [12.0, 3.0, 1.0]}, "involuntary_switches": 900}
     (said,), points = said_of(monkeypatch, {}, busy)
     assert points == [Point.of({"p": 2})]
-    for words in ("more ranks and threads than cores at 1 of 2 points", "1 of 2 timed runs", "25 %", "load up to 12"):
+    for words in ("1 of 2 points", "1 of 2 timed runs", "25 %", "load up to 12"):
         assert words in said
-    assert "903 involuntary switches" in said and "the host took 5 % of the cores" in said
-    assert said.endswith("times of computation are CPU times, those of MPI are not.")
+    assert "903 involuntary switches" in said and "took 5 %" in said and "CPU times" in said
 
 
 def test_times_are_not_compared_with_predictions_where_runs_waited_for_cores(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,8 +104,8 @@ def test_what_will_share_the_cores_is_said_before_anything_runs(monkeypatch: pyt
     monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
     many = usable_cores() + 1
     (said,) = sharing_ahead(campaign(many))
-    assert said.startswith("1 of 2 points have more ranks and threads") and "model.waiting" in said
+    assert said.startswith("1 of 2 points") and "model.waiting" in said
     assert sharing_ahead(campaign(1)) == sharing_ahead(campaign(many, "batch")) == []
     monkeypatch.setattr(os, "getloadavg", lambda: (99.0, 0.0, 0.0))
     (said,) = sharing_ahead(campaign(1))
-    assert "other programs use this machine now (load average 99.0" in said
+    assert "load average 99.0" in said

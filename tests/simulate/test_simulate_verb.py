@@ -54,16 +54,16 @@ def test_words_that_other_readers_take_for_truth_values_stay_words(tmp_path: Pat
 
 def test_a_twin_needs_to_know_the_program_and_a_folder_of_its_own(tmp_path: Path) -> None:
     path = real_campaign(tmp_path)
-    with pytest.raises(UsageError, match="not known how the program behaves"):
+    with pytest.raises(UsageError, match="--program"):
         write_twin(path, tmp_path / "twin", program=None, budget_core_hours=None, seed=None)
-    with pytest.raises(UsageError, match="lies in that folder"):
+    with pytest.raises(UsageError, match="another folder"):
         write_twin(path, tmp_path, program=tmp_path / "program.yaml", budget_core_hours=None, seed=None)
 
 
 @pytest.mark.parametrize("budget", ["0", "-1", "inf", "nan"])
 def test_a_budget_is_above_nothing(tmp_path: Path, budget: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", str(written(tmp_path)), "--budget", budget]) == 2
-    assert "the budget is a number of core hours above 0" in capsys.readouterr().err
+    assert "budget" in capsys.readouterr().err
 
 
 def command(file: Path, folder: Path) -> list[str]:

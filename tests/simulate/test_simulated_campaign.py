@@ -103,7 +103,7 @@ def test_time_limits_hold(tmp_path: Path) -> None:
     carry_out(session)
     late = started(record for record in records(session) if record.status == Status.FAILED)
     assert late
-    assert all("time limit reached after 0.1 s" in str(each.reason) for each in late)
+    assert all("time limit" in str(each.reason) for each in late)
     assert all(each.wall_s == 0.15 for each in late)
 
 
@@ -151,10 +151,10 @@ def test_a_campaign_needs_a_description(tmp_path: Path) -> None:
     path = written(tmp_path)
     text = path.read_text()
     path.write_text(text.replace("simulated: program.yaml\n", ""))
-    with pytest.raises(CampaignError, match="it is not said what is simulated"):
+    with pytest.raises(CampaignError, match="simulated"):
         load_campaign(path)
     path.write_text(text.replace("program.yaml", "other.yaml"))
-    with pytest.raises(CampaignError, match=r"'other.yaml' is missing"):
+    with pytest.raises(CampaignError, match=r"other\.yaml"):
         load_campaign(path)
     path.write_text(text)
     (tmp_path / "program.yaml").write_text("[")

@@ -81,7 +81,7 @@ def test_it_goes_on_and_nothing_is_measured_twice(old: Session) -> None:
     assert any(map(is_flat, folders)) and not all(map(is_flat, folders)), "some beside the old ones, some not"
     measured = sum(folder.parent.name != "failed" for folder in store.run_folders(layout.store))
     kept = [read_run(folder) for folder in store.run_folders(layout.store) if folder.parent.name == "failed"]
-    assert [record.reason for record in kept] == ["the measuring process vanished"]
+    assert [record.status for record in kept] == [Status.INTERRUPTED]
     assert not [*layout.store.rglob(".tmp-*"), *layout.root.glob("claims/**/*.claim"), *layout.store.rglob("*.claim")]
     assert summarize(History.open(old)).measured == measured
     ledger.ledger_path(layout.store).unlink()
@@ -98,9 +98,9 @@ def test_the_engine_goes_on_with_it(old: Session, capsys: pytest.CaptureFixture[
     assert_nothing_twice(old.layout)
     flat = [path for path in old.layout.made_pointers("bundles") if path.parent.name == "bundles"]
     assert flat and len(flat) < len(old.layout.made("bundles")), "pointers too stay where they are"
-    capsys.readouterr()
+    measured = checksums(old.layout)
     assert main(["run", str(old.campaign.path)]) == Exit.BUDGET_REACHED
-    assert "nothing is left to do" in capsys.readouterr().out
+    assert checksums(old.layout) == measured
     assert main(["verify", str(old.campaign.path)]) == 0
 
 
@@ -138,11 +138,11 @@ def test_verify_names_a_run_that_two_versions_made_and_one_that_nobody_finds(old
     run = next(store.finished(old.layout.store))
     twin = old.layout.store / RunKey.parse(run.relative_to(old.layout.store)).folders[-1] / run.name
     shutil.copytree(run, twin)
-    found = "\n".join(map(str, differences(old.layout)))
-    assert f"{twin.relative_to(old.layout.root)}: it was made twice, and what counts is" in found
+    assert twin.relative_to(old.layout.root) in {found.path for found in differences(old.layout)}
     shard = "00" if twin.parents[1].name != "00" else "ff"
     twin.parents[1].rename(twin.parents[2] / shard)
-    assert "nobody looks for it there" in "\n".join(map(str, differences(old.layout)))
+    moved = twin.parents[2] / shard / twin.parents[0].name / twin.name
+    assert moved.relative_to(old.layout.root) in {found.path for found in differences(old.layout)}
 
 
 @pytest.mark.parametrize("when", ["before the ledger", pytest.param("before the pointer", marks=pytest.mark.thorough)])

@@ -130,7 +130,7 @@ class Report:
     models
         By metric.
     runtime
-        Model of the whole program's wall time, not instrumented, in normal form.
+        Model of the whole program's wall time, not instrumented, in normal form; None where there is none.
     startup
         Model of start-up and shutdown, which `runtime` has on top of the call paths; None where it is not their sum.
     tensor
@@ -211,10 +211,14 @@ class Report:
         return f"Measured on {self.measured_on}." if self.measured_on else ""
 
 
+def at_point(models: ModelSet, point: Mapping[str, float]) -> NDArray[np.float64]:
+    """Return a point as models predict it: shape (1, parameter)."""
+    return np.array([[point[name] for name in models.parameters]], dtype=np.float64)
+
+
 def target_values(models: ModelSet, target: Mapping[str, float]) -> NDArray[np.float64]:
     """Return shape (call path,): predictions at the target; missing ones are 0."""
-    point = np.array([[target[name] for name in models.parameters]], dtype=np.float64)
-    values = models.predict(point)[:, 0]
+    values = models.predict(at_point(models, target))[:, 0]
     return np.where(np.isfinite(values), values, 0.0)
 
 
@@ -224,20 +228,12 @@ def start_and_end(models: ModelSet) -> NDArray[np.bool_]:
     return rows if models.unit == "sec" else np.zeros_like(rows)
 
 
-def run_times(report: Report, points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return shape (point,): predictions of the program's run time in seconds, as they are shown everywhere."""
-    if report.tensor is not None:
-        return report.tensor(points)
-    assert report.runtime is not None
-    values = report.runtime.predict(points)[0]
-    return np.where(np.isfinite(values), values, 0.0)
-
-
 def run_time_at_target(report: Report) -> float:
-    """Return the prediction of the program's run time at the target in seconds."""
+    """Return the prediction of the program's run time at the target in seconds, as it is shown everywhere."""
     assert report.runtime is not None
-    at = np.array([[report.target[name] for name in report.runtime.parameters]], dtype=np.float64)
-    return float(run_times(report, at)[0])
+    if report.tensor is not None:
+        return float(report.tensor(at_point(report.runtime, report.target))[0])
+    return float(target_values(report.runtime, report.target)[0])
 
 
 @dataclass(frozen=True)
@@ -251,7 +247,7 @@ class Total:
 
 def total_at_target(report: Report) -> Total | None:
     """Return what a run takes at the target; None where that is not known, or is not modelled as a sum."""
-    if report.startup is None or report.runtime is None or report.runtime.models[0] is None or report.unknown.total:
+    if report.startup is None or report.runtime is None or report.unknown.total:
         return None
     startup_s = float(target_values(report.startup, report.target)[0])
     whole_s = run_time_at_target(report)
@@ -263,14 +259,19 @@ def run_time_reach(report: Report) -> tuple[float, float, float] | None:
 
     None without a model, and where the run time is not known.
     """
-    if report.runtime is None or report.runtime.models[0] is None or report.unknown.total:
+    if report.runtime is None or report.unknown.total:
         return None
-    at = np.array([[report.target[name] for name in report.runtime.parameters]], dtype=np.float64)
-    if report.tensor is not None:
-        return run_time_at_target(report), np.nan, np.nan
-    low, high = (float(end[0, 0]) for end in report.runtime.predict_interval(at, LEVEL))
-    low, high = (end if np.isfinite(low + high) else np.nan for end in (max(low, 0.0), high))
-    return run_time_at_target(report), low, high
+    low, high = np.nan, np.nan
+    if report.tensor is None:
+        _, low, high = _interval(report.runtime, report.target)
+    return run_time_at_target(report), *((max(low, 0.0), high) if np.isfinite(low + high) else (np.nan, np.nan))
+
+
+def _interval(models: ModelSet, point: Mapping[str, float]) -> tuple[float, float, float]:
+    """Return what the first of some models predicts at a point, with the bounds of its interval."""
+    at = at_point(models, point)
+    low, high = (float(end[0, 0]) for end in models.predict_interval(at, LEVEL))
+    return float(models.predict(at)[0, 0]), low, high
 
 
 def reach_of(value: float, low: float, high: float) -> Reach:
@@ -280,11 +281,7 @@ def reach_of(value: float, low: float, high: float) -> Reach:
 
 def reach_at(models: ModelSet, point: Mapping[str, float]) -> Reach | None:
     """Return what the first of some models predicts at a point; None without a model."""
-    if models.models[0] is None:
-        return None
-    at = np.array([[point[name] for name in models.parameters]], dtype=np.float64)
-    low, high = (float(end[0, 0]) for end in models.predict_interval(at, LEVEL))
-    return reach_of(float(models.predict(at)[0, 0]), low, high)
+    return None if models.models[0] is None else reach_of(*_interval(models, point))
 
 
 def unknown_rows(report: Report, models: ModelSet) -> NDArray[np.bool_]:
@@ -302,17 +299,16 @@ def unknown_at_target(report: Report) -> Unknown:
     allowed, apart = allowed_times(times, counts, target), start_and_end(times)
     excess = np.where(apart, 0.0, target_values(times, report.target) - ALLOWANCE * allowed)
     total, models, row = False, times, int(excess.argmax())
-    if report.startup is not None and report.runtime is not None and report.runtime.models[0] is not None:
+    if report.runtime is not None and report.startup is not None:
         parts_s = run_time_at_target(report) - float(target_values(report.startup, report.target)[0])
         total = parts_s > ALLOWANCE * allowed[~apart].sum()
-    elif report.runtime is not None and report.runtime.models[0] is not None:
+    elif report.runtime is not None:
         total = run_time_at_target(report) > ALLOWANCE * allowed_times(report.runtime, counts, target)[0]
         models, row = (times, row) if excess[row] > 0 else (report.runtime, 0)
     if not total and excess[row] <= 0:
         return Unknown()
-    beyond = tuple(
-        times.call_paths[position] for position in np.argsort(-excess, kind="stable")[: int((excess > 0).sum())]
-    )
+    order = np.argsort(-excess, kind="stable")[: int((excess > 0).sum())]
+    beyond = tuple(times.call_paths[position] for position in order)
     predicted = np.where(apart, 0.0, target_values(times, report.target))
     unknown_s = predicted[excess > 0].sum()
     if not total and unknown_s <= _MATTERS * predicted.sum():

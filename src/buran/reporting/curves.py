@@ -134,7 +134,7 @@ def _curves(bands: Sequence[Array], parts: Any) -> list[list[list[list[float | N
 
 def runtime_curves(call_paths: CallPaths, report: Report) -> list[list[list[list[float | None]]]]:
     """Return the run time of the whole program as `_curves` has it; empty without a model, or if not known."""
-    if report.runtime is None or report.runtime.models[0] is None or report.unknown.total:
+    if report.runtime is None or report.unknown.total:
         return []
     along, parts = _cuts(call_paths, report)
     bands = [values[0] for values in (report.runtime.predict(along), *report.runtime.predict_interval(along, LEVEL))]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
@@ -19,7 +21,7 @@ from buran.modeling.pmnf.text import format_function, format_largest, growth_cla
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.names import plain_name
 from buran.profiles.profile import NO_CALL_PATHS, Region
-from buran.reporting.call_paths import MOST_PLOTTED, CallPaths, Indices, predict_call_paths, with_rows
+from buran.reporting.call_paths import MOST_PLOTTED, CallPaths, Indices, with_rows
 from buran.reporting.content import LEVEL, Report, run_time_reach, start_and_end, total_at_target
 from buran.reporting.curves import (
     TimedRun,
@@ -33,9 +35,7 @@ from buran.reporting.curves import (
     runtime_curves,
     stack_of,
 )
-from buran.reporting.plain import brief, csv_text
-
-__all__ = ["Iteration", "PageData", "page_data", "predict_call_paths"]
+from buran.reporting.plain import brief
 
 
 @dataclass(frozen=True)
@@ -257,41 +257,30 @@ def _baseline(runs: Sequence[TimedRun], estimated_s: Mapping[tuple[float, ...], 
     ]
 
 
-_CALL_PATH_COLUMNS = (
-    "call path",
-    "metric",
-    "unit",
-    "at target",
-    "lower",
-    "upper",
-    "share at target",
-    "share measured",
-    "dominant term",
-    "model",
-    "SMAPE %",
-    "noise %",
-)
+_COLUMNS = (
+    "call path", "metric", "unit", "at target", "lower", "upper", "share at target", "share measured", "dominant term",
+    "model", "SMAPE %", "noise %",
+)  # fmt: skip
 
 
 def as_csv(call_paths: CallPaths | None, table: Experiment | None = None) -> str:
     """Return a line for each call path of the report, all of them, with the numbers the page shows."""
-    rows: list[list[str]] = []
-    if call_paths is not None:
-        parameters = call_paths.models.parameters
-        at_target, now = call_paths.shares
-        noise = levels_of(call_paths.models, table)
-        for row, (name, model) in enumerate(zip(call_paths.models.call_paths, call_paths.models.models, strict=True)):
-            cells = [name, call_paths.models.metric, call_paths.models.unit]
-            if model is not None:
-                numbers = (
-                    call_paths.at_target[row],
-                    call_paths.lower[row],
-                    call_paths.upper[row],
-                    at_target[row],
-                    now[row],
-                )
-                cells += ["" if np.isnan(number) else f"{number:.6g}" for number in numbers]
-                cells += [growth_class(model.function, parameters), format_function(model.function, parameters)]
-                cells += [f"{model.quality.smape:.4g}", "" if np.isnan(noise[row]) else f"{noise[row]:.4g}"]
-            rows.append(cells)
-    return csv_text(_CALL_PATH_COLUMNS, rows)
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    if call_paths is None:
+        return out.getvalue()
+    models = call_paths.models
+    columns = (call_paths.at_target, call_paths.lower, call_paths.upper, *call_paths.shares)
+    noise = levels_of(models, table)
+    for row, (name, model) in enumerate(zip(models.call_paths, models.models, strict=True)):
+        cells = [name, models.metric, models.unit]
+        if model is not None:
+            cells += ["" if np.isnan(column[row]) else f"{column[row]:.6g}" for column in columns]
+            cells += [
+                growth_class(model.function, models.parameters),
+                format_function(model.function, models.parameters),
+            ]
+            cells += [f"{model.quality.smape:.4g}", "" if np.isnan(noise[row]) else f"{noise[row]:.4g}"]
+        writer.writerow(cells)
+    return out.getvalue()

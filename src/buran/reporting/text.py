@@ -158,7 +158,7 @@ def warnings_of(report: Report) -> list[str]:
     notes += at_the_end(report.models.values())
     if report.unknown.advice:
         notes.insert(0, unknown_in_words(report))
-    if report.runtime is None or report.runtime.models[0] is None or times is None or report.unknown.total:
+    if report.runtime is None or times is None or report.unknown.total:
         return notes
     at, added = run_time_at_target(report), target_values(times, report.target).sum()
     if not at / _FAR <= added <= at * _FAR:

@@ -207,7 +207,7 @@ def gather(history: History) -> Report:
     texts = filter(None, (history.filter(plan.iteration) for plan in reversed(plans)))
     predicted = {rules_of(text): share for text in texts if (share := predicted_overhead(text)) is not None}
     models = dict(history.models(last))
-    runtime = findings.runtime
+    runtime = None if findings.runtime is None or findings.runtime.models[0] is None else findings.runtime
     if "time" in models and runtime is not None and findings.startup is not None:
         runtime = with_parts(runtime, findings.startup, models["time"])
     current = current_list(history) if campaign.config.backend != COMMAND else None
