@@ -42,9 +42,7 @@ def write(folder: Path, call_paths: int, values: int, parallel: tuple[str, ...] 
     said = replace(report(table) if table else report(None, evaluation=[]), parallel=parallel)
     data = data_of(said, table)
     path = folder / f"report-{call_paths}.html"
-    path.write_text(
-        render_page(said, data, ["tail of the log"], {"compiler": "gcc"}, "no run succeeded", headline_about(said))
-    )
+    path.write_text(render_page(said, data, {"compiler": "gcc"}, "no run succeeded", headline_about(said)))
     return path
 
 
@@ -103,9 +101,7 @@ def huge(tmp_path_factory) -> Path:
     table, models = many(100_000)
     said = report(table, models={"time": models})
     path = tmp_path_factory.mktemp("huge") / "report.html"
-    path.write_text(
-        render_page(said, data_of(said, table), ["tail of the log"], {"compiler": "gcc"}, "", headline_about(said))
-    )
+    path.write_text(render_page(said, data_of(said, table), {"compiler": "gcc"}, "", headline_about(said)))
     return path
 
 

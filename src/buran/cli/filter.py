@@ -61,8 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
     request = filters.Request(
         target=named_numbers(arguments.target, "P=64,N=512", "--target", known=None) if arguments.target else None,
         share=arguments.share,
-        overhead_percent=arguments.overhead,
-        visit_cost_s=None if arguments.visit_cost is None else arguments.visit_cost * 1e-9,
+        overhead=arguments.overhead,
+        visit_cost=None if arguments.visit_cost is None else arguments.visit_cost * 1e-9,
         constants=arguments.constants,
         select=arguments.select,
         keep=tuple(arguments.keep),

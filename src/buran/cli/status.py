@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import astuple
 from typing import TYPE_CHECKING
 
 from buran.cli.arguments import OF_RESULTS, add_campaign_file, add_loudness, open_to_read
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 HELP = "show what is measured, failed, running and missing"
 
 _MOST_NAMED = 10  # failures
-_COLUMNS = ("iteration", "mode", "purpose", "runs", "measured", "failed", "running", "queued", "missing")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,8 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _print_rest(state: CampaignSummary, file: Path, *, every: bool) -> None:
     header = ("iteration", "build", "for", "runs", "measured", "failed", "running", "queued", "missing")
-    rows = [tuple(getattr(row, name) for name in _COLUMNS) for row in state.rows]
-    if rows:
+    if rows := [astuple(row) for row in state.rows]:
         print(table(header, rows, right=(0, 3, 4, 5, 6, 7, 8)))
     if state.queue is not None and (state.queue.running or state.queue.pending):
         why = ", ".join(f"{number} {reason}" for reason, number in sorted(state.queue.reasons.items()))

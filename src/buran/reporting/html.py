@@ -78,7 +78,6 @@ _OF_FEW = ("curves", "measured", "residuals")
 def render_page(
     report: Report,
     data: PageData,
-    excerpts: Sequence[str],
     provenance: Mapping[str, str],
     no_models: str,
     headline: Headline,
@@ -89,8 +88,6 @@ def render_page(
     ----------
     data
         From `buran.reporting.page.page_data`.
-    excerpts
-        For each failure the end of its log; empty where there is none.
     provenance
         What was measured where and with what, and how to do it again.
     no_models
@@ -129,7 +126,6 @@ def render_page(
         links=[(name, title.partition(" (")[0]) for name, title in links],
         answers=answers_of(report, data, headline),
         warnings=warnings_of(report),
-        excerpts=[(failure.what, text) for failure, text in zip(report.summary.causes, excerpts, strict=False) if text],
         provenance=provenance,
         no_models=no_models,
         named=named,

@@ -25,7 +25,6 @@ from buran.workflow.history import History
 
 PAGE, TEXT, CSV, DATA = "report.html", "report.txt", "report.csv", "page.json"
 SCREEN = "summary.txt"
-_EXCERPT = 2000  # characters at the end of a log
 
 
 def course_of(history: History) -> list[Iteration]:
@@ -44,9 +43,8 @@ def write_page(
     """Write the page, its numbers as JSON, a line for each call path as CSV, and the report as text."""
     table = history.table(history.plans[-1].iteration - 1)
     data = page_data(report, paths, table, course, _timed_runs(history), _estimated_s(history))
-    excerpts = [_excerpt(history.layout.root / failure.log) for failure in report.summary.causes]
     why = no_models(report)
-    write_text(folder / PAGE, render_page(report, data, excerpts, _provenance(history), why, headline))
+    write_text(folder / PAGE, render_page(report, data, _provenance(history), why, headline))
     answers = answers_of(report, data, headline)
     write_text(folder / SCREEN, first_screen(report, answers))
     write_json(folder / DATA, data)
@@ -120,13 +118,6 @@ def _iteration(history: History, plan: Plan) -> Iteration:
         time_overhead=timed,
         effort_overhead=counting,
     )
-
-
-def _excerpt(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace", encoding="utf-8")[-_EXCERPT:].strip()
-    except OSError:
-        return ""
 
 
 def _provenance(history: History) -> dict[str, str]:

@@ -128,7 +128,7 @@ def test_the_table_of_a_campaign():
     assert "≥ 73.3 %" in text and "target, from models" in text and "- cost of work" not in text
     assert "- parallel (POP: Parallel Efficiency, PE) = mean useful time" in text and "- work (POP" not in text
     shown = render_page(
-        replace(said, further={"efficiency": found}), data_of(said, table), [""], {}, "", headline_about(said)
+        replace(said, further={"efficiency": found}), data_of(said, table), {}, "", headline_about(said)
     )
     assert 'id="efficiency"' in shown and all(title in shown for title in COLUMNS.values())
     assert "POP: Load Balance Efficiency, LBE" in shown and "POP: Computation Efficiency, CompE" in shown

@@ -146,10 +146,10 @@ def test_the_section_of_the_report():
     said = report(None, further={"caches": found})
     data = data_of(said, None)
     assert data["caches"]["lines"][0][0] == "main->sweep" and len(data["caches"]["values"]) == 100
-    shown = render_page(said, data, [""], {}, "", headline_about(said))
+    shown = render_page(said, data, {}, "", headline_about(said))
     assert 'id="caches"' in shown and "misses of level 2, 8 MiB" in shown
     assert 'id="caches"' not in render_page(
-        report(None), data_of(report(None), None), [""], {}, "", headline_about(report(None))
+        report(None), data_of(report(None), None), {}, "", headline_about(report(None))
     )
 
 

@@ -108,9 +108,9 @@ def test_the_section_of_the_report():
     plot = roofline_plot(roofline)
     assert [name for name, _ in plot["paths"]] == ["main->sweep"] and len(plot["roofs"]) == 2
     said = report(None, further={"roofline": roofline})
-    assert 'id="roofline-plot"' in render_page(said, data_of(said, None), [""], {}, "", headline_about(said))
+    assert 'id="roofline-plot"' in render_page(said, data_of(said, None), {}, "", headline_about(said))
     assert 'id="roofline-plot"' not in render_page(
-        report(None), data_of(report(None), None), [""], {}, "", headline_about(report(None))
+        report(None), data_of(report(None), None), {}, "", headline_about(report(None))
     )
 
 
@@ -121,7 +121,7 @@ def test_the_page_draws_both_plots(tmp_path):
         pytest.skip("no chromium with its driver: apt install chromium chromium-driver")
     said = report(None, further={"roofline": found(), "caches": table_of()})
     path = tmp_path / "report.html"
-    path.write_text(render_page(said, data_of(said, None), [""], {}, "", headline_about(said)))
+    path.write_text(render_page(said, data_of(said, None), {}, "", headline_about(said)))
     try:
         browser.get(path.as_uri())
         drawn = "return document.querySelectorAll(arguments[0]).length"

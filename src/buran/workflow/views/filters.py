@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from buran.instrumentation.filter_file import Filter, Rule, read_filter
 from buran.instrumentation.filter_list import WRITERS, FilterList, list_of, unknown
 from buran.instrumentation.graph_sources import GRAPH_FORMATS, graph_of_features, graph_of_tree, with_measured
 from buran.instrumentation.measured import extremes_s, imbalance_s, threads_of
-from buran.instrumentation.pattern import named_by, plain
+from buran.instrumentation.pattern import named_by
 from buran.instrumentation.prediction import VISIT_COST_S, ModelledProgram
 from buran.instrumentation.refine import Explored, refine
 from buran.instrumentation.refinement import Wishes
@@ -29,7 +29,6 @@ from buran.profiles.experiment import TABLE
 from buran.profiles.experiment.read import read_experiment
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.metrics import work_metrics
-from buran.profiles.names import spellings
 from buran.profiles.profile import CallTree
 from buran.wording import Category
 from buran.workflow.filter_list import current_list, recommended_filter
@@ -42,12 +41,12 @@ from buran.workflow.views.changes import as_measured
 
 @dataclass(frozen=True)
 class Request:
-    """What the user wants of a list; see ``buran filter --help``."""
+    """What the user wants of a list, by options of `buran filter`: overhead in percent, a visit's cost in seconds."""
 
     target: Mapping[str, float] | None = None
     share: float = 0.01
-    overhead_percent: float = 5.0
-    visit_cost_s: float | None = None
+    overhead: float = 5.0
+    visit_cost: float | None = None
     constants: bool = False
     select: str | None = None
     keep: tuple[str, ...] = ()
@@ -193,21 +192,10 @@ def make(universe: Universe, request: Request, format: str) -> str:
     return WRITERS[format](replace(found, functions=dict(sorted(found.functions.items()))))
 
 
-_OF_MEASUREMENTS = {
-    "target": "--target",
-    "share": "--share",
-    "overhead_percent": "--overhead",
-    "visit_cost_s": "--visit-cost",
-    "constants": "--constants",
-    "keep": "--keep",
-    "drop": "--drop",
-}
-"""Options that choose functions by models, by what they set."""
-
-
 def _refuse_unheeded(universe: Universe, request: Request) -> None:
     """Raise what is wrong with options that choose functions by models of measurements."""
-    given = [option for key, option in _OF_MEASUREMENTS.items() if getattr(request, key) != getattr(Request(), key)]
+    options = [each for each in fields(request) if each.name != "select"]
+    given = [f"--{each.name.replace('_', '-')}" for each in options if getattr(request, each.name) != each.default]
     if universe.history is not None and request.target == dict(universe.history.session.campaign.target):
         given.remove("--target")
     if given and (universe.experiment is None or request.select):
@@ -219,8 +207,8 @@ def _refuse_unheeded(universe: Universe, request: Request) -> None:
         )
     bounds = {
         "--share lies between 0 and 1": not 0 <= request.share <= 1,
-        "--overhead is 0 % or more": not 0 <= request.overhead_percent < np.inf,
-        "--visit-cost is 0 ns or more": not 0 <= (request.visit_cost_s or 0.0) < np.inf,
+        "--overhead is 0 % or more": not 0 <= request.overhead < np.inf,
+        "--visit-cost is 0 ns or more": not 0 <= (request.visit_cost or 0.0) < np.inf,
     }
     for rule, broken in bounds.items():
         if broken:
@@ -255,17 +243,13 @@ def _modelled(universe: Universe, experiment: Experiment, request: Request) -> F
         threads = threads_of(experiment)
     else:
         sets = {models.metric: models for models in read_models(universe.results / MODELS)}
-        findings = universe.results_findings
-        tree, imbalance, extremes = (
-            findings.tree,
-            np.array(findings.imbalance_s),
-            np.array(findings.extremes_s).reshape(-1, 2),
-        )
-        threads = np.array(findings.threads) if findings.threads else None
+        found = universe.results_findings
+        tree, imbalance, extremes = found.tree, np.array(found.imbalance_s), np.array(found.extremes_s).reshape(-1, 2)
+        threads = np.array(found.threads) if found.threads else None
     _check_patterns(universe, request)
     wishes = Wishes(
         share=request.share,
-        overhead=request.overhead_percent / 100,
+        overhead=request.overhead / 100,
         constants=request.constants,
         keep=request.keep,
         drop=request.drop,
@@ -274,7 +258,7 @@ def _modelled(universe: Universe, experiment: Experiment, request: Request) -> F
         tree,
         sets["time"],
         sets.get("visits"),
-        visit_cost_s=VISIT_COST_S if request.visit_cost_s is None else request.visit_cost_s,
+        visit_cost_s=VISIT_COST_S if request.visit_cost is None else request.visit_cost,
         work=[sets[name] for name in work_metrics(sets)],
         imbalance=imbalance,
         extremes_s=extremes,
@@ -341,11 +325,7 @@ def check(path: Path, universe: Universe) -> tuple[str, bool]:
         unmatched = rules.unmatched(every)
         inside = sum(rules.matches(name, symbol, file) for symbol, name, file in every)
         lines.append(f"lets {inside} of {len(every)} functions through")
-        elsewhere = _of_other_compilers(unmatched, every)
-        lines += [
-            f"line {rule.line}: {rule.pattern!r} matches no function{elsewhere.get(rule.pattern, '')}"
-            for rule in unmatched
-        ]
+        lines += [f"line {rule.line}: {rule.pattern!r} matches no function" for rule in unmatched]
         skipped = _skipped_inline(rules, universe.graph)
         if skipped:
             examples = ", ".join(skipped[:5]) + (", ..." if len(skipped) > 5 else "")
@@ -354,18 +334,6 @@ def check(path: Path, universe: Universe) -> tuple[str, bool]:
                 f"plugin skips them: {examples}"
             )
     return "".join(f"{line}\n" for line in lines), not unmatched
-
-
-def _of_other_compilers(rules: Sequence[Rule], functions: Sequence[tuple[str, str, str]]) -> dict[str, str]:
-    """Return, for patterns that are another compiler's symbols of known functions, what these are called here."""
-    exact = [(rule.pattern, name) for rule in rules if rule.mangled and (name := plain(rule.pattern)) is not None]
-    names = [spelt[1] if len(spelt := spellings(name, name)) > 1 else "" for _, name in exact]
-    found = named_by(names, [(name, symbol) for symbol, name, _ in functions])
-    return {
-        pattern: f": it is another compiler's symbol of {functions[min(numbers)][0]}"
-        for (pattern, _), numbers, name in zip(exact, found, names, strict=True)
-        if name and numbers
-    }
 
 
 def _skipped_inline(rules: Filter, graph: CallGraph) -> list[str]:

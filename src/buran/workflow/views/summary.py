@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, groupby
 from pathlib import Path
@@ -62,7 +61,7 @@ def summarize(history: History, ahead: Ahead | None = None) -> CampaignSummary:
     every = (*plans, *(plan for plan in coming if plan not in plans))
     predicted = PredictedRuns(session, every, entries)
     queue, in_queue = _queue(layout)
-    look = partial(_states, history, _Measured.of(layout, entries), in_queue)
+    look = partial(_states, history, _measured(layout, entries), in_queue)
     listed, expected = list(look(plans)), list(look(coming))
     runs, counts = _distinct(listed), defaultdict[tuple[int, Mode, Purpose], Counter[str]](Counter)
     left, claimed_core_hours, problems = Remaining(predicted), 0.0, dict[str, None]()
@@ -132,45 +131,30 @@ class RunState(NamedTuple):
         return self.state not in ("measured", "failed")
 
 
-@dataclass(frozen=True)
-class _Measured:
-    """What is measured by the ledger.
+def _measured(layout: Layout, entries: Iterable[Entry]) -> Callable[[Bundle], bool]:
+    """Return what tells by the ledger whether all of a bundle's runs are measured, under the conditions of the plan."""
+    runs = frozenset(entry.run for entry in entries if entry.status == Status.MEASURED)
+    pointers = frozenset(layout.made("bundles"))  # who wants runs again removes a bundle's
 
-    Attributes
-    ----------
-    runs
-        Their folders in the store.
-    pointers
-        Bundles with pointers to their runs; who wants runs again removes them.
-    """
-
-    runs: frozenset[str]
-    pointers: frozenset[str]
-
-    @classmethod
-    def of(cls, layout: Layout, entries: Iterable[Entry]) -> _Measured:
-        """Look at the pointers, and at the ledger's entries."""
-        runs = frozenset(entry.run for entry in entries if entry.status == Status.MEASURED)
-        return cls(runs, frozenset(layout.made("bundles")))
-
-    def has(self, layout: Layout, bundle: Bundle) -> bool:
-        """Tell whether all of a bundle's runs are measured, under the conditions of the plan."""
+    def has(bundle: Bundle) -> bool:
         point = f"{bundle.point.key}~{bundle.conditions}"
         folders = [f"{run.build}/{point}/{run.name}" for run in bundle.runs]
-        if not bundle.conditions or not self.runs.issuperset(folders):
+        if not bundle.conditions or not runs.issuperset(folders):
             return False
-        keys = map(RunKey.parse, folders if bundle.id not in self.pointers else ())
+        keys = map(RunKey.parse, folders if bundle.id not in pointers else ())
         return not any(store.current_generation(layout.store, key) for key in keys)
+
+    return has
 
 
 def _states(
-    history: History, measured: _Measured, in_queue: Collection[str], plans: Iterable[Plan]
+    history: History, is_measured: Callable[[Bundle], bool], in_queue: Collection[str], plans: Iterable[Plan]
 ) -> Iterator[RunState]:
-    """Yield the runs of plans; of those that are `measured` by the ledger, nothing else is looked at."""
+    """Yield the runs of plans; of those that the ledger says are measured, nothing else is looked at."""
     session, layout = history.session, history.layout
     for plan in plans:
         for bundle in plan.bundles:
-            if measured.has(layout, bundle):
+            if is_measured(bundle):
                 for question, run in zip(bundle.questions, bundle.runs, strict=True):
                     yield RunState(plan, bundle, question, run, None, "measured")
                 continue
