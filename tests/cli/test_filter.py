@@ -102,21 +102,6 @@ def test_check(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "2 functions declared inline" in text
 
 
-def test_a_list_for_another_compiler_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path, callgraph = tmp_path / "scorep.filter", tmp_path / "static.jsonl"
-    written(callgraph, function("__grid_MOD_smooth"), function("_Z6kerneli"))
-    path.write_text(
-        "SCOREP_REGION_NAMES_BEGIN\nEXCLUDE *\nINCLUDE MANGLED grid_mp_smooth_ _QMgridPsmooth _Z6kerneld\n"
-        "SCOREP_REGION_NAMES_END\n"
-    )
-    lines = said(capsys, "--check", str(path), "--callgraph", str(callgraph), expect=1).splitlines()
-    assert [line.endswith("__grid_MOD_smooth") for line in lines if "matches no function" in line] == [
-        True,
-        True,
-        False,
-    ]
-
-
 def test_a_list_of_a_hundred_thousand_rules_and_an_empty_one(
     graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
