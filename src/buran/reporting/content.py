@@ -284,6 +284,14 @@ def reach_at(models: ModelSet, point: Mapping[str, float]) -> Reach | None:
     return None if models.models[0] is None else reach_of(*_interval(models, point))
 
 
+def startup_at_target(report: Report) -> float:
+    """Return what start-up and shutdown take at the target in seconds; MPI's part of it where no more is known."""
+    if total := total_at_target(report):
+        return total.startup_s
+    models = report.models.get("time")
+    return 0.0 if models is None else float(target_values(models, report.target)[start_and_end(models)].sum())
+
+
 def unknown_rows(report: Report, models: ModelSet) -> NDArray[np.bool_]:
     """Return shape (call path,): whether its time at the target is not known."""
     rows: NDArray[np.bool_] = np.isin(models.call_paths, report.unknown.call_paths)

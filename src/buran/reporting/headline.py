@@ -17,7 +17,7 @@ from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.pmnf.powers import NO_GROWTH, Lead, PowerLog
 from buran.modeling.pmnf.tuning import STEADY
 from buran.reporting.call_paths import Array, CallPaths
-from buran.reporting.content import LEVEL, Answer, Report, start_and_end, total_at_target, unknown_rows
+from buran.reporting.content import LEVEL, Answer, Report, start_and_end, startup_at_target, unknown_rows
 from buran.reporting.plain import names_of, sentence
 from buran.wording import named, shown_value
 
@@ -388,8 +388,7 @@ def _why_guess(name: str, call_paths: CallPaths) -> list[str]:
 
 def _apart(report: Report, call_paths: CallPaths) -> list[str]:
     """Name the time of start-up and shutdown where it is worth a sentence."""
-    total, apart = total_at_target(report), start_and_end(call_paths.models)
-    seconds = float(np.nansum(call_paths.at_target[apart])) if total is None else total.startup_s
-    if seconds <= RISES * float(np.nansum(call_paths.at_target[~apart])):
+    seconds = startup_at_target(report)
+    if seconds <= RISES * float(np.nansum(call_paths.at_target[~start_and_end(call_paths.models)])):
         return []
     return [f"Start-up and shutdown, in no share: {seconds:.3g} s there"]

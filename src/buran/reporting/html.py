@@ -18,7 +18,6 @@ from buran.instrumentation.measured import MeasuredOverhead
 from buran.profiles.profile import SEPARATOR
 from buran.reporting.content import Report
 from buran.reporting.headline import Headline
-from buran.reporting.page import PageData
 from buran.reporting.plain import sentence
 from buran.reporting.sections import percent, tables_of
 from buran.reporting.text import answers_of, warnings_of
@@ -77,7 +76,7 @@ _OF_FEW = ("curves", "measured", "residuals")
 
 def render_page(
     report: Report,
-    data: PageData,
+    data: Mapping[str, Any],
     provenance: Mapping[str, str],
     no_models: str,
     headline: Headline,
@@ -137,7 +136,7 @@ def render_page(
     )
 
 
-def packed(data: PageData) -> dict[str, Any]:
+def packed(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the data with call paths as columns, each region once: a fraction of the size.
 
     A call path's name is its caller's and that of its region; one without a caller has its whole name. Names longer

@@ -7,7 +7,7 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
-from typing import Any, TypedDict, cast
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from buran.profiles.experiment.table import Experiment
 from buran.profiles.names import plain_name
 from buran.profiles.profile import NO_CALL_PATHS, Region
 from buran.reporting.call_paths import MOST_PLOTTED, CallPaths, Indices, with_rows
-from buran.reporting.content import LEVEL, Report, run_time_reach, start_and_end, total_at_target
+from buran.reporting.content import LEVEL, Report, run_time_reach, startup_at_target
 from buran.reporting.curves import (
     TimedRun,
     axis_of,
@@ -79,26 +79,6 @@ class Iteration:
     effort_overhead: MeasuredOverhead | None
 
 
-class PathRow(TypedDict):
-    """What the report's text says of a call path's row; what plots need stands next to it."""
-
-    name: str
-    short: str
-    source: str
-    parent: int
-    share: float | None
-    noise_level: float | None
-
-
-class PageData(TypedDict):
-    """What the report's text says of a page's data; what plots need stands next to it."""
-
-    parameters: list[str]
-    metric: str
-    drift: dict[str, float] | None
-    paths: list[PathRow]
-
-
 def page_data(
     report: Report,
     call_paths: CallPaths | None,
@@ -106,7 +86,7 @@ def page_data(
     iterations: Sequence[Iteration],
     runs: Sequence[TimedRun] = (),
     estimated_s: Mapping[tuple[float, ...], Sequence[float]] = MappingProxyType({}),
-) -> PageData:
+) -> dict[str, Any]:
     """Return everything that the page's script draws from, as plain data.
 
     Parameters
@@ -136,11 +116,10 @@ def page_data(
         "left_out": 0,
     }
     if call_paths is None:
-        return cast("PageData", plain)
+        return plain
     models, rows = call_paths.models, with_rows(call_paths)
     position = {row: index for index, row in enumerate(rows.tolist())}
     stack = stack_of(call_paths, report, rows)
-    apart, total = start_and_end(models), total_at_target(report)
     plain |= {
         "metric": models.metric,
         "unit": models.unit,
@@ -158,12 +137,12 @@ def page_data(
             "measured": _baseline(runs, estimated_s),
             "at": [rounded(seconds) for seconds in run_time_reach(report) or ()],
         },
-        "start_and_end": rounded(np.nansum(call_paths.at_target[apart]) if total is None else total.startup_s),
+        "start_and_end": rounded(startup_at_target(report)),
         "left_out": len(models.call_paths) - len(rows),
         "left_out_share": rounded(max(1.0 - float(np.nansum(call_paths.shares[0][rows])), 0.0)),
         "without_model": sum(model is None for model in models.models),
     }
-    return cast("PageData", plain)
+    return plain
 
 
 def _paths(

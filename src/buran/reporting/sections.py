@@ -10,7 +10,7 @@ import numpy as np
 from buran.instrumentation.refinement import FunctionVerdict
 from buran.modeling.pmnf.text import format_largest, growth_class
 from buran.profiles.metrics import metric_of, noise_resilient, reported
-from buran.reporting.content import Report, start_and_end, target_values, total_at_target, unknown_rows
+from buran.reporting.content import Report, start_and_end, startup_at_target, target_values, unknown_rows
 from buran.reporting.plain import brief, briefs
 from buran.wording import counted, named
 
@@ -59,7 +59,7 @@ def call_path_tables(report: Report) -> list[Table]:
     if "time" in report.models:
         title = f"Where the time goes at {named(report.target)} (exclusive, seconds per rank)"
         header = ("share", "call path", "dominant term", "model", "SMAPE")
-        apart = _startup_at_target(report)
+        apart = startup_at_target(report)
         also = [f"In addition, start-up and shutdown: {apart:.4g} s, in no share."] if apart else []
         tables.insert(0, Table("times", title, header, _largest(report, "time"), also))
     return [table for table in tables if table.rows]
@@ -89,14 +89,6 @@ def _largest(report: Report, metric: str) -> list[tuple[str, str, str, str, str]
             share = "not known" if unknown[row] else f"{100 * values[row] / total:5.1f} %"
             largest.append((share, name, growth, formula, f"{model.quality.smape:.1f} %"))
     return largest
-
-
-def _startup_at_target(report: Report) -> float:
-    """Return what start-up and shutdown take at the target in seconds; MPI's part of it where no more is known."""
-    if total := total_at_target(report):
-        return total.startup_s
-    models = report.models["time"]
-    return float(target_values(models, report.target)[start_and_end(models)].sum())
 
 
 def _metric(report: Report, metric: str) -> Table:

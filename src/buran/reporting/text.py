@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,6 @@ from buran.reporting.content import (
     total_at_target,
 )
 from buran.reporting.headline import Headline
-from buran.reporting.page import PageData
 from buran.reporting.plain import brief, section, sentence
 from buran.reporting.sections import ROWS, Table, call_path_tables, tables_of
 from buran.wording import counted, named
@@ -35,17 +35,12 @@ _OPEN = 1e4  # times the lower end of an interval: above, it says nothing
 _WIDE = 5.0  # times the lower end of an interval: above, it says too little to call a run time known
 
 
-def answers_of(report: Report, data: PageData, headline: Headline) -> list[Answer]:
+def answers_of(report: Report, data: Mapping[str, Any], headline: Headline) -> list[Answer]:
     """Return what a reader wants to know at first sight."""
     return [*headline.first, headline.scaling, *headline.further, _how_sure(report, data), _cost(report), _next(report)]
 
 
-def _target(report: Report) -> dict[str, float]:
-    """Return the target in the order of the parameters."""
-    return {name: report.target[name] for name in report.parameters}
-
-
-def _how_sure(report: Report, data: PageData) -> Answer:
+def _how_sure(report: Report, data: Mapping[str, Any]) -> Answer:
     answer, facts, parts = _prediction(report)
     facts = [*facts, *_tests(report), *parts, *_noise(data)]  # of a terminal's screen the last facts are left out
     if warnings := len(warnings_of(report)):
@@ -55,7 +50,7 @@ def _how_sure(report: Report, data: PageData) -> Answer:
 
 def _prediction(report: Report) -> tuple[str, list[str], list[str]]:
     """Return the run time at the target in a few words, the facts behind it, and what it is made of."""
-    target, answer = _target(report), "Not known"
+    target, answer = {name: report.target[name] for name in report.parameters}, "Not known"
     facts = [sentence(unknown_in_words(report), ())] if report.unknown.advice else []
     reach_s = run_time_reach(report)
     if report.runtime is None or (model := report.runtime.models[0]) is None or reach_s is None:
@@ -99,7 +94,7 @@ def _tests(report: Report) -> list[str]:
     return [*facts, *(f"Not tested at {named(each.point)}: not measured, {each.why}" for each in report.untested)]
 
 
-def _noise(data: PageData) -> list[str]:
+def _noise(data: Mapping[str, Any]) -> list[str]:
     """Say how much repetitions differ, and whether the machine drifted."""
     shares = [(path["noise_level"], path["share"] or 0) for path in data["paths"]]
     levels = [level for level, share in shares if level is not None and share > _MATTERS]
@@ -210,7 +205,7 @@ def _wrapped(line: str, indent: str = "") -> list[str]:
 def render(report: Report, answers: Sequence[Answer] = ()) -> str:
     """Write the report; `answers` are to what a reader wants to know first."""
     features = sections_of(report)
-    width = max(map(len, report.results))
+    width, lies = max(map(len, report.results)), report.results.items()
     parts = [
         "\n".join(_head(report)),
         "\n".join(line for answer in answers for line in _answer(answer)),
@@ -219,8 +214,8 @@ def render(report: Report, answers: Sequence[Answer] = ()) -> str:
         *map(_table, call_path_tables(report)),
         *(each.text(value, report) for each, value in features if not each.is_first),
         *map(_table, tables_of(report)),
-        _listed("Next steps", [f"- {step}" for step in report.next_steps]),
-        _listed("Where the results lie", [f"{name:<{width}}  {file}" for name, file in report.results.items()]),
+        _table(Table("", "Next steps", sentences=[f"- {step}" for step in report.next_steps])),
+        _table(Table("", "Where the results lie", sentences=[f"{name:<{width}}  {file}" for name, file in lies])),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -231,12 +226,8 @@ def _answer(answer: Answer) -> list[str]:
 
 def _table(table: Table) -> str:
     if not table.rows:
-        return _listed(table.title, table.sentences)
+        return "\n".join([table.title, "-" * len(table.title), *table.sentences])
     shown = table.rows[:ROWS] if table.is_long else table.rows
     left = len(table.rows) - len(shown)
     further = [f"and {left} more, on the page"] if left else []
     return "\n\n".join([section(table.title, table.header, shown), *further, *table.sentences])
-
-
-def _listed(title: str, lines: Sequence[str]) -> str:
-    return "\n".join([title, "-" * len(title), *lines])

@@ -38,10 +38,8 @@ def notes_of(history: History, findings: Findings, account: Sequence[AccountItem
     session = history.session
     notes = [*session.target.notes, *session.campaign.notes]
     notes += [note for record in history.build_records for note in record.notes]
-    notes += _missing_counters(history)
-    notes += _lost_visits(history)
-    for feature in FEATURES:
-        notes += () if feature.notes is None else feature.notes(history)
+    notes += [*_missing_counters(history), *_lost_visits(history)]
+    notes += [note for feature in FEATURES if feature.notes is not None for note in feature.notes(history)]
     notes += _builds_of_models(history, findings)
     return [
         *_lost(history),
@@ -51,14 +49,8 @@ def notes_of(history: History, findings: Findings, account: Sequence[AccountItem
         *_kind(findings, session.campaign),
         *_side_by_side(history),
         *(() if session.campaign.simulated_on else sharing(history)),
-        *_missed_limit(history, findings),
+        *([f"{words}."] if (words := missed_limit(history, findings.iteration)) else []),
     ]
-
-
-def _missed_limit(history: History, findings: Findings) -> list[str]:
-    """Say that the last filter costs more than is allowed."""
-    words = missed_limit(history, findings.iteration)
-    return [f"{words}."] if words else []
 
 
 def _missing_counters(history: History) -> list[str]:

@@ -74,14 +74,6 @@ def write_results(history: History, folder: Path) -> None:
         )
 
 
-def _cores_at_target(campaign: Campaign) -> int | None:
-    """Return the ranks times threads there; None where the formulas of the campaign give none."""
-    try:
-        return campaign.cores(campaign.target)
-    except ConfigError:
-        return None
-
-
 def _copy_campaign_file(path: Path, copy: Path) -> None:
     """Copy a campaign file, with what counts of other files written into it."""
     document = read_campaign_file(path)
@@ -214,6 +206,9 @@ def gather(history: History) -> Report:
     outcomes = (outcome for outcome in history.outcomes(plans) if outcome.purpose is Purpose.MODEL)
     everywhere = (*campaign.points, *campaign.evaluation_points)
     words = {str(value): float(value) for at in everywhere for value in at.values() if isinstance(value, Category)}
+    target_cores = None
+    with contextlib.suppress(ConfigError):  # its formulas give none
+        target_cores = campaign.cores(campaign.target)
     report = Report(
         summary=summary,
         notes=notes_of(history, findings, summary.account),
@@ -236,7 +231,7 @@ def gather(history: History) -> Report:
         untested=_untested(history, findings),
         priors=findings.priors,
         balance=findings.balance,
-        target_cores=_cores_at_target(campaign),
+        target_cores=target_cores,
         modelling_core_hours=core_hours(outcomes),
         full_matrix_core_hours=question.full_matrix_core_hours(run_times_at(history, findings, tuple(question.table))),
         next_steps=_next_steps(session, findings, summary),
