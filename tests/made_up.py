@@ -16,9 +16,8 @@ from buran.modeling.pmnf.alternative import Alternative
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.profiles.experiment.table import AGGREGATES, Experiment
 from buran.profiles.profile import CallTree, Region
-from buran.reporting.call_paths import predict_call_paths
+from buran.reporting.call_paths import TimedRun, predict_call_paths
 from buran.reporting.content import Answer, EvaluationTest, Report, unknown_at_target
-from buran.reporting.curves import TimedRun
 from buran.reporting.headline import Headline, headline_of
 from buran.reporting.page import Iteration, IterationPoint, page_data
 from buran.reporting.summary import AccountItem, CampaignSummary, Failure

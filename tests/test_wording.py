@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buran.reporting.plain import WIDTH, brief, briefs, section
+from buran.reporting.tables import WIDTH, brief, briefs, section
 from buran.wording import aligned, counted, distinct
 
 TREE = "std::_Rb_tree<long, std::pair<long const, Comm>, std::_Select1st<std::pair<long const, Comm>>, std::less<long>>"

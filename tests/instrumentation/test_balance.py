@@ -10,7 +10,7 @@ import pytest
 from buran.instrumentation.measured import balance_of
 from buran.profiles.metrics import METRICS
 from buran.profiles.profile import CallTree, Location, Profile, Region
-from buran.reporting.sections import _balance
+from buran.reporting.tables import _balance
 
 TREE = CallTree(
     (Region("main"), Region("even"), Region("uneven"), Region("alone"), Region("MPI_Init", paradigm="mpi")),

@@ -10,7 +10,7 @@ import pytest
 from buran.modeling.allowance import allowed_times
 from buran.reporting.call_paths import predict_call_paths
 from buran.reporting.headline import Evidence, rises_of
-from buran.reporting.plain import names_of
+from buran.reporting.tables import names_of
 from buran.reporting.text import first_screen, render
 from made_up import answers, data_of, headline_about, model, models, told
 

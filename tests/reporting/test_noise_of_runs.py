@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from buran.campaign.plan import Mode
-from buran.reporting.curves import TimedRun, drift_of, levels_of
+from buran.reporting.call_paths import TimedRun, drift_of, levels_of
 from made_up import experiment, report, runs
 
 

@@ -17,8 +17,7 @@ from buran.instrumentation.measured import FilterOverhead, MeasuredOverhead
 from buran.modeling.pmnf import Factor, Model, ModelFunction, ModelSet, PowerLog, Quality, Term
 from buran.profiles.names import plain_name
 from buran.reporting import call_paths
-from buran.reporting.call_paths import predict_call_paths, with_rows
-from buran.reporting.curves import axis_of, measured_cuts, plots_of
+from buran.reporting.call_paths import axis_of, measured_cuts, plots_of, predict_call_paths, with_rows
 from buran.reporting.html import render_page
 from buran.reporting.page import as_csv, page_data
 from buran.reporting.text import first_screen, render, warnings_of

@@ -18,7 +18,7 @@ from buran.files import not_synced, read_json
 from buran.instrumentation.filter_file import parse
 from buran.modeling.pmnf.model_set import read_models
 from buran.planning.gpr import NOT_CONVERGED
-from buran.reporting.sections import tables_of
+from buran.reporting.tables import tables_of
 from buran.reporting.text import render
 from buran.workflow.history import History
 from buran.workflow.plan import choice_of, question_of

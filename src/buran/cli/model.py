@@ -196,7 +196,7 @@ def as_text(sets: Mapping[str, ModelSet], at: Mapping[str, float] | None = None,
     """
     from buran.modeling.pmnf import format_function
     from buran.modeling.pmnf.model_set import at_the_end
-    from buran.reporting.plain import brief
+    from buran.reporting.tables import brief
     from buran.wording import distinct, shown_value
 
     blocks = []

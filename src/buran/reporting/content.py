@@ -17,12 +17,13 @@ from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.pmnf.tuning import ALLOWANCE
 from buran.modeling.priors.campaign import PathPrior
 from buran.profiles.startup import is_startup_or_shutdown
-from buran.reporting.plain import Reach
 from buran.reporting.summary import CampaignSummary
 from buran.wording import named
 
 LEVEL = 0.9
 """Level of the intervals in a report."""
+Reach = tuple[float, float | None, float | None]
+"""A prediction and the bounds of its interval, None where these are not known."""
 _MATTERS = 0.01  # of the prediction at the target: less is not worth a word
 
 
@@ -290,6 +291,14 @@ def startup_at_target(report: Report) -> float:
         return total.startup_s
     models = report.models.get("time")
     return 0.0 if models is None else float(target_values(models, report.target)[start_and_end(models)].sum())
+
+
+def reach_text(reach: Reach | None) -> str:
+    """Return a prediction and its interval as ``12.3 [11.8, 13.1]``."""
+    if reach is None:
+        return "–"
+    value, low, high = reach
+    return f"{value:.4g}" if low is None or high is None else f"{value:.4g} [{low:.3g}, {high:.3g}]"
 
 
 def unknown_rows(report: Report, models: ModelSet) -> NDArray[np.bool_]:

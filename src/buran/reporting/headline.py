@@ -18,7 +18,7 @@ from buran.modeling.pmnf.powers import NO_GROWTH, Lead, PowerLog
 from buran.modeling.pmnf.tuning import STEADY
 from buran.reporting.call_paths import Array, CallPaths
 from buran.reporting.content import LEVEL, Answer, Report, start_and_end, startup_at_target, unknown_rows
-from buran.reporting.plain import names_of, sentence
+from buran.reporting.tables import names_of, sentence
 from buran.wording import named, shown_value
 
 WORK = "basic_blocks"
@@ -28,6 +28,7 @@ RISES = 0.05
 _LEAST = 0.1  # of the prediction, the lower end of its interval: below, not even its size is sure
 _SAME = 1.1  # times as much is no growth worth the word
 _NEAR = 0.1  # of 1, the exponent of what falls as 1/p
+_WORST = 3
 
 
 class Evidence(StrEnum):
@@ -244,9 +245,6 @@ class _Guesses:
         return (
             "nothing shows how well its model fits" if np.isnan(self.smape[row]) else f"SMAPE {self.smape[row]:.2g} %"
         )
-
-
-_WORST = 3
 
 
 @dataclass(frozen=True)

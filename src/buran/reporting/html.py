@@ -18,13 +18,24 @@ from buran.instrumentation.measured import MeasuredOverhead
 from buran.profiles.profile import SEPARATOR
 from buran.reporting.content import Report
 from buran.reporting.headline import Headline
-from buran.reporting.plain import sentence
-from buran.reporting.sections import percent, tables_of
+from buran.reporting.tables import percent, sentence, tables_of
 from buran.reporting.text import answers_of, warnings_of
 from buran.wording import named
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _NUMBER = re.compile(r"([-+–≤≥] ?)?([\d.]+(e[-+]?\d+)?)?( \S{1,3})?( [\[(].*[\])])?")  # with its unit and interval
+_SCRIPTS = (
+    "base.js",
+    "plots.js",
+    "table.js",
+    "icicle.js",
+    "overview.js",
+    "course.js",
+    "start.js",
+)
+_CODE = re.compile("`([^`]+)`")
+_LONGEST_NAME = 400
+_OF_FEW = ("curves", "measured", "residuals")
 
 
 def environment(folder: Path = _TEMPLATES) -> jinja2.Environment:
@@ -58,20 +69,6 @@ def table_section(
         .get_template("section.html.j2")
         .render(name=name, title=title, words=words, header=header, rows=rows, at_target=at_target, numbers=numbers)
     )
-
-
-_SCRIPTS = (
-    "base.js",
-    "plots.js",
-    "table.js",
-    "icicle.js",
-    "overview.js",
-    "course.js",
-    "start.js",
-)
-_CODE = re.compile("`([^`]+)`")
-_LONGEST_NAME = 400
-_OF_FEW = ("curves", "measured", "residuals")
 
 
 def render_page(

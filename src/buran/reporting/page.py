@@ -21,9 +21,10 @@ from buran.modeling.pmnf.text import format_function, format_largest, growth_cla
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.names import plain_name
 from buran.profiles.profile import NO_CALL_PATHS, Region
-from buran.reporting.call_paths import MOST_PLOTTED, CallPaths, Indices, with_rows
-from buran.reporting.content import LEVEL, Report, run_time_reach, startup_at_target
-from buran.reporting.curves import (
+from buran.reporting.call_paths import (
+    MOST_PLOTTED,
+    CallPaths,
+    Indices,
     TimedRun,
     axis_of,
     drift_of,
@@ -34,8 +35,10 @@ from buran.reporting.curves import (
     rounded,
     runtime_curves,
     stack_of,
+    with_rows,
 )
-from buran.reporting.plain import brief
+from buran.reporting.content import LEVEL, Report, run_time_reach, startup_at_target
+from buran.reporting.tables import brief
 
 
 @dataclass(frozen=True)

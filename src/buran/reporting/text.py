@@ -23,8 +23,7 @@ from buran.reporting.content import (
     total_at_target,
 )
 from buran.reporting.headline import Headline
-from buran.reporting.plain import brief, section, sentence
-from buran.reporting.sections import ROWS, Table, call_path_tables, tables_of
+from buran.reporting.tables import ROWS, Table, brief, call_path_tables, section, sentence, tables_of
 from buran.wording import counted, named
 
 _NAMED = 3  # call paths in a sentence

@@ -13,9 +13,8 @@ from buran.files import read_json, write_json, write_text
 from buran.instrumentation import filter_file
 from buran.instrumentation.measured import MeasuredOverhead
 from buran.instrumentation.refinement import predicted_overhead
-from buran.reporting.call_paths import CallPaths
+from buran.reporting.call_paths import CallPaths, TimedRun
 from buran.reporting.content import Report
-from buran.reporting.curves import TimedRun
 from buran.reporting.headline import Headline
 from buran.reporting.html import render_page
 from buran.reporting.page import Iteration, IterationPoint, as_csv, page_data

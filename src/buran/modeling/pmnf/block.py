@@ -219,7 +219,9 @@ class Block:
         noise = (share * np.sqrt(regression.spread * excess)).tolist()
         rows = (variances * excess[:, None, None]).tolist()
         out = []
-        functions = map(self.functions.make, chosen.tolist(), regression.coefficients.tolist(), regression.free.tolist())
+        functions = map(
+            self.functions.make, chosen.tolist(), regression.coefficients.tolist(), regression.free.tolist()
+        )
         for c, (degrees, (function, order)) in enumerate(zip(regression.degrees.tolist(), functions, strict=True)):
             covariance: tuple[tuple[float, ...], ...] = ()
             if degrees > 0:

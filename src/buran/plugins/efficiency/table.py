@@ -13,7 +13,7 @@ from math import isfinite
 from pathlib import Path
 
 from buran.reporting.html import environment
-from buran.reporting.plain import section
+from buran.reporting.tables import section
 from buran.wording import named
 
 Interval = tuple[float, float]

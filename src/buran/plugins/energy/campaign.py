@@ -17,9 +17,9 @@ from buran.plugins.energy.consumption import ENERGY, is_requested
 from buran.plugins.energy.powercap import POWERCAP
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.profile import CallTree
-from buran.reporting.content import Report, reach_at, reach_of, run_time_reach
+from buran.reporting.content import Reach, Report, reach_at, reach_of, reach_text, run_time_reach
 from buran.reporting.html import table_section
-from buran.reporting.plain import Reach, reach_text, section
+from buran.reporting.tables import section
 from buran.wording import counted, named
 from buran.workflow.collect import OF_THE_PROGRAM, in_store, of_whole_program, run_times
 from buran.workflow.history import FinishedRun, History

@@ -16,7 +16,7 @@ from buran.plugins.history.entry import RUN_TIME, TIME, Version
 from buran.profiles.experiment.collect import split_call_path
 from buran.profiles.metrics import noise_resilient
 from buran.profiles.profile import SEPARATOR
-from buran.reporting.plain import name_of
+from buran.reporting.tables import name_of
 from buran.wording import named
 
 LEVEL = 0.99  # probability that no time is outside of its interval where nothing changed

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from buran.plugins.history.entry import PROGRAM, RUN_TIME, Version
 from buran.reporting.html import asset, environment
-from buran.reporting.plain import name_of
+from buran.reporting.tables import name_of
 
 _MOST, _PERCENT = 5, 1
 _BARS = "▁▂▃▄▅▆▇█"

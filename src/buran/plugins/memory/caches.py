@@ -21,9 +21,9 @@ from buran.plugins.memory.tuning import SHOWN_KIND
 from buran.profiles.experiment.build import Run, experiment_from_profiles
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.profile import CallTree
-from buran.reporting.curves import rounded
+from buran.reporting.call_paths import rounded
 from buran.reporting.html import environment
-from buran.reporting.plain import briefs, section
+from buran.reporting.tables import briefs, section
 from buran.wording import named
 
 Interval = tuple[float | None, float | None]

@@ -90,7 +90,7 @@ def _plain(found: OtherMachine, rows: Sequence[_Row]) -> dict[str, Any]:
 
 
 def _print(found: OtherMachine, rows: Sequence[_Row], level: float) -> None:
-    from buran.reporting.plain import briefs
+    from buran.reporting.tables import briefs
 
     home, there = (f"{machine.host} ({machine.cpu})" for machine in (found.home, found.there))
     print(f"run time in s on {there}, intervals of {100 * level:g} %; measured on {home}")

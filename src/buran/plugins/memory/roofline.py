@@ -23,7 +23,7 @@ from buran.profiles.experiment.build import Run
 from buran.profiles.profile import CallTree
 from buran.profiles.startup import is_startup_or_shutdown
 from buran.reporting.html import environment
-from buran.reporting.plain import briefs, section
+from buran.reporting.tables import briefs, section
 from buran.wording import named
 from buran.workflow.counts import counts_at
 

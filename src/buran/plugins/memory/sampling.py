@@ -27,7 +27,7 @@ from buran.plugins.memory.tuning import RESOLVED, SHOWN_KIND
 from buran.profiles.call_paths import read_profile
 from buran.profiles.experiment.build import Run
 from buran.profiles.profile import Profile
-from buran.reporting.plain import brief
+from buran.reporting.tables import brief
 from buran.workflow import collect
 from buran.workflow.history import FinishedRun, History
 

@@ -21,9 +21,9 @@ from buran.profiles.experiment.jsonl import read_jsonl, write_jsonl
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.metrics import metric_of
 from buran.profiles.profile import CallTree
-from buran.reporting.content import Report, reach_at
+from buran.reporting.content import Reach, Report, reach_at, reach_text
 from buran.reporting.html import table_section
-from buran.reporting.plain import Reach, reach_text, section
+from buran.reporting.tables import section
 from buran.wording import named, word_of
 from buran.workflow.collect import OF_THE_PROGRAM, in_store, of_whole_program, only, run_times
 from buran.workflow.history import FinishedRun, History

@@ -24,7 +24,7 @@ from buran.plugins.versions.text import (
 )
 from buran.profiles.metrics import metric_of
 from buran.reporting.html import asset, environment
-from buran.reporting.plain import brief, section
+from buran.reporting.tables import brief, section
 
 NAME = "comparison"
 MOST_ROWS = 200

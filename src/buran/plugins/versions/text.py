@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from buran.plugins.versions.difference import Change, Comparison, Difference, Verdict
 from buran.plugins.versions.side import RUNTIME
 from buran.profiles.metrics import metric_of
-from buran.reporting.plain import brief, name_of
+from buran.reporting.tables import brief, name_of
 from buran.wording import named
 
 _CALLEES = 2  # named where a call path differs by others
