@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,17 +87,20 @@ class _Parts:
             values[skip] = 0.0
         return cls(models, values, bounds, {name: row for row, name in enumerate(models.call_paths)})
 
-    @property
+    @cached_property
     def shares(self) -> Array:
         """Shares of the whole at both."""
-        shares: Array = self.values / np.where(self.whole > 0, self.whole, 1.0)
-        return shares
+        return np.asarray(self.values / np.where(self.whole > 0, self.whole, 1.0))
 
-    @property
+    @cached_property
     def whole(self) -> Array:
         """Shape (2,): all call paths."""
-        whole: Array = self.values.sum(axis=0)
-        return whole
+        return np.asarray(self.values.sum(axis=0))
+
+    def share_of(self, path: str) -> tuple[float, float] | None:
+        """Return the shares of a call path at both; None where nothing is known of it."""
+        row = self.row.get(path)
+        return None if row is None else (float(self.shares[row, 0]), float(self.shares[row, 1]))
 
     def gains(self, scaling: bool) -> Array:
         """Return shape (call path,): by how much the share rises.
@@ -106,8 +110,7 @@ class _Parts:
         """
         before, after = self.whole
         pace = min(1.0, before / after) if scaling and after > 0 else 1.0
-        gains: Array = self.shares[:, 1] - pace * self.shares[:, 0]
-        return gains
+        return np.asarray(self.shares[:, 1] - pace * self.shares[:, 0])
 
     def reason(self, row: int, parameter: int) -> str:
         """Say why a call path's part rises."""
@@ -153,13 +156,6 @@ def varied(report: Report, call_paths: CallPaths) -> list[str]:
     return [name for name in below if name not in report.steps]
 
 
-def whole_along(report: Report, call_paths: CallPaths, name: str) -> tuple[float, float, float]:
-    """Return the smallest value of a parameter, and what all call paths take there and at the target."""
-    times = _times(report, call_paths, name)
-    before, after = times.whole.tolist()
-    return float(times.bounds[0, times.models.parameters.index(name)]), before, after
-
-
 def _times(report: Report, call_paths: CallPaths, name: str) -> _Parts:
     models = call_paths.models
     target = np.array([report.target[each] for each in models.parameters], dtype=np.float64)
@@ -171,36 +167,28 @@ def _times(report: Report, call_paths: CallPaths, name: str) -> _Parts:
 def _along(report: Report, name: str, times: _Parts, works: _Parts | None, guesses: _Guesses) -> list[Rise]:
     """Return what rises along a parameter."""
     parameter = times.models.parameters.index(name)
-    bounds = float(times.bounds[0, parameter]), float(times.bounds[1, parameter])
+    first, last = times.bounds[:, parameter].tolist()
     waits = {prior.call_path for prior in report.priors if prior.waiting.startswith("waiting")}
     found: dict[str, Rise] = {}
-    shares, gains = times.shares, times.gains(name in report.parallel)
+    gains = times.gains(name in report.parallel)
     for row in np.flatnonzero(gains >= RISES).tolist():
         path, why_guess = times.models.call_paths[row], guesses.of(row)
         reason = "waits for others" if path in waits else times.reason(row, parameter)
         evidence = Evidence.GUESS if why_guess else Evidence.TIMES
-        time = float(shares[row, 0]), float(shares[row, 1])
-        found[path] = Rise(path, name, *bounds, time, None, float(gains[row]), evidence, reason, why_guess)
+        time = times.share_of(path)
+        found[path] = Rise(path, name, first, last, time, None, float(gains[row]), evidence, reason, why_guess)
     if works is None:
         return list(found.values())
-    sure, work_shares = float(times.values[~guesses.rows, 1].sum()), works.shares
-    gains = works.gains(name in report.parallel)
+    sure, gains = float(times.values[~guesses.rows, 1].sum()), works.gains(name in report.parallel)
     for row in np.flatnonzero(gains >= RISES).tolist():
         path, model = works.models.call_paths[row], works.models.models[row]
         if not _is_proven(model, works.models, parameter) or path in report.unsteady.get(WORK, ()):
             continue
         timed = times.row.get(path)
         large = timed is None or times.values[timed, 1] >= RISES * max(sure, times.values[timed, 1])
-        found[path] = Rise(
-            path,
-            name,
-            *bounds,
-            time=None if timed is None else (float(shares[timed, 0]), float(shares[timed, 1])),
-            work=(float(work_shares[row, 0]), float(work_shares[row, 1])),
-            gain=float(gains[row]),
-            evidence=Evidence.COUNTS if large else Evidence.SMALL,
-            reason=works.reason(row, parameter),
-        )
+        evidence, reason = Evidence.COUNTS if large else Evidence.SMALL, works.reason(row, parameter)
+        time, work = times.share_of(path), works.share_of(path)
+        found[path] = Rise(path, name, first, last, time, work, float(gains[row]), evidence, reason)
     return list(found.values())
 
 
@@ -348,8 +336,8 @@ def _whole(report: Report, call_paths: CallPaths, name: str) -> list[str]:
     """Say what all call paths take where a parameter is smallest and at the target; nothing where not all is known."""
     if report.unknown.advice:
         return []
-    value, before, after = whole_along(report, call_paths, name)
-    unit = call_paths.unit
+    times, unit = _times(report, call_paths, name), call_paths.unit
+    (before, after), value = times.whole.tolist(), times.bounds[0, times.models.parameters.index(name)]
     return [f"All call paths take {before:.3g} {unit} at {name}={value:g}, {after:.3g} {unit} at the target"]
 
 

@@ -61,14 +61,14 @@ def _timed_runs(history: History) -> list[TimedRun]:
     campaign = history.session.campaign
     runs = list(in_store(history.runs))
     records = [history.run_record(run.folder) for run in runs]
-    started = [_seconds(record.started) for record in records]
-    first = min((seconds for seconds in started if seconds is not None), default=0.0)
+    started = [each.started and datetime.fromisoformat(each.started).timestamp() for each in records]
+    first = min((seconds for seconds in started if seconds), default=0.0)
     return [
         TimedRun(
             group=f"{run.build.hash} {run.point.key}",
             point=tuple(float(run.point[name]) for name in campaign.parameters),
             mode=Mode.VANILLA if run.is_baseline else run.mode,
-            started_s=None if began is None or record.clock == "virtual" else began - first,
+            started_s=began - first if began and record.clock != "virtual" else None,
             wall_s=run.wall_s,
             evaluation=run.purpose is Purpose.EVALUATION,
             apart=any(run.point[name] != campaign.target[name] for name in campaign.choices),
@@ -85,10 +85,6 @@ def _estimated_s(history: History) -> dict[tuple[float, ...], list[float]]:
         for point, walls in estimated_times(history.runs, Purpose.MODEL).items()
         if all(point[name] == campaign.target[name] for name in campaign.choices)
     }
-
-
-def _seconds(started: str | None) -> float | None:
-    return None if started is None else datetime.fromisoformat(started).timestamp()
 
 
 def _iteration(history: History, plan: Plan) -> Iteration:
