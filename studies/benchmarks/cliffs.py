@@ -33,7 +33,7 @@ from buran.modeling.priors.prior import Prior, computation_prior
 from buran.modeling.priors.resilient import fit_priors
 from buran.planning.design import DESIGN
 from buran.planning.observations import Observations
-from buran.planning.protocol import Budget, PlanningState
+from buran.planning.protocol import PlanningState
 from buran.planning.space import Space
 from buran.plugins.memory.account import CacheCost, MemoryAccount, MissCost
 from buran.plugins.memory.caches import models_of
@@ -172,8 +172,7 @@ def played(program: Program, share: float, knows: bool, seed: int) -> tuple[floa
             if knows and len(points) > 2:
                 (prior,) = program.account.added_to([BLOCKS], [True], points, np.nanmean(values, axis=2))
             seen = Observations(points, values, values[0], (prior,), names=(("time", "a"),))
-        state = PlanningState(seed, frozenset(), (), None, None, None)
-        advice = DESIGN.suggest(seen, program.space, Budget(budget, spent), state)
+        advice = DESIGN.suggest(PlanningState(seen, program.space, budget, spent, seed))
         for suggestion in advice.suggestions:
             if spent + hours[suggestion.index] <= budget:
                 runs.setdefault(suggestion.index, []).append(program.run(suggestion.index))

@@ -19,7 +19,7 @@ import numpy as np
 
 from buran.planning.base import base_indices
 from buran.planning.observations import Observations
-from buran.planning.protocol import Budget, PlanningState
+from buran.planning.protocol import PlanningState
 from buran.planning.space import Space
 from buran.planning.strategies import strategy_of
 
@@ -38,7 +38,7 @@ def round_s(parameters: int, seed: int, strategy: str) -> float:
     measured = Observations(points[here], values)
     _ = measured.program_fit  # models are made alike for each strategy
     start = time.process_time()
-    advice = strategy_of(strategy).suggest(measured, space, Budget(1e9), PlanningState())
+    advice = strategy_of(strategy).suggest(PlanningState(measured, space, 1e9))
     spent = time.process_time() - start
     if not advice.suggestions or any("base" in each.reason for each in advice.suggestions):
         raise SystemExit(f"{strategy} chose nothing beyond the base: {advice}")

@@ -34,10 +34,9 @@ import yaml
 
 from buran.errors import Exit
 from buran.modeling.pmnf.repetitions import over_repetitions
-from buran.planning.base import base_indices
+from buran.planning.base import ONCE, base_indices
 from buran.planning.observations import Observations
-from buran.planning.protocol import Budget, PlanningState
-from buran.planning.simple import ONCE
+from buran.planning.protocol import PlanningState
 from buran.planning.strategies import strategy_of
 from buran_studies.extrap import Task, answers_of_extrap
 from buran_studies.functions import beyond, draw, grid, kind_inside
@@ -60,12 +59,12 @@ def speed(parameters: int, call_paths: int) -> float:
     at = base_indices(space)
     runs = inject(truth[:, at], 5, repetitions=2, seed=SEED)
     program = runs.sum(axis=0) if call_paths > 1 else None
-    budget = Budget(0.3 * full_matrix_core_hours(space, truth.sum(axis=0)))
+    budget = 0.3 * full_matrix_core_hours(space, truth.sum(axis=0))
     took = []
     for _ in range(5 if call_paths == 1 else 1):
         measured = Observations(space.points[at], runs, program)
         begin = time.process_time()
-        advice = strategy_of("design", base=ONCE).suggest(measured, space, budget, PlanningState())
+        advice = strategy_of("design", base=ONCE).suggest(PlanningState(measured, space, budget))
         took.append(time.process_time() - begin)
         assert advice.suggestions
     return median(took)

@@ -11,11 +11,10 @@ import pytest
 
 from buran.errors import FormatError, UsageError
 from buran.modeling.experiments import model_experiment
+from buran.planning.base import ONCE
 from buran.planning.observations import Observations
 from buran.planning.planner import BATCH
-from buran.planning.protocol import Advice, Budget, PlanningState, Suggestion
-from buran.planning.simple import ONCE
-from buran.planning.space import Space
+from buran.planning.protocol import Advice, PlanningState, Suggestion
 from buran.planning.strategies import strategy_of
 from buran.profiles.experiment.read import read_experiment
 from buran_studies.evaluation.evaluation import Verdict
@@ -36,9 +35,9 @@ from data_of_others import file_of
 class Greedy:
     """Asks for the dearest place again and again, whatever it costs."""
 
-    def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
-        place = len(space.points) - 1
-        done = int(measured.counts.sum())
+    def suggest(self, state: PlanningState) -> Advice:
+        place = len(state.space.points) - 1
+        done = int(state.measured.counts.sum())
         return Advice(tuple(Suggestion(place, done + k + 1, None, 0.0, "") for k in range(3)))
 
 

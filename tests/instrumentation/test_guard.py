@@ -21,7 +21,7 @@ from buran.instrumentation.start import (
     visit_cost_of,
 )
 from buran.modeling.numerics.tuning import OVERHEAD
-from buran.planning.pilot import pilot_indices
+from buran.planning.base import pilot_indices
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.profile import CallTree, Region
 from call_graphs import graph_of

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from buran.planning.cover import covered, missing_points
-from buran.planning.forecast import Forecast
+from buran.planning.base import covered, missing_points
 from buran.planning.space import Space
 
 
-def look_at(points: np.ndarray, cost: np.ndarray, runs: np.ndarray | None = None) -> tuple[Forecast, Space]:
-    space = Space(("p", "s", "m")[: points.shape[1]], points, points[:, 0], points.max(axis=0) * 2)
-    runs = np.zeros(len(points), dtype=np.int64) if runs is None else runs
-    return Forecast(runs, cost, np.ones(len(points), dtype=bool)), space
+def missing(points: np.ndarray, cost: np.ndarray, there: Sequence[int] = (), failed: int | None = None) -> list[int]:
+    order = [index for index in np.argsort(cost, kind="stable").tolist() if index not in (*there, failed)]
+    return missing_points(points, sorted(there), order)
 
 
 def test_a_full_matrix_gets_lines_through_the_cheapest_point_and_one_beside_them() -> None:
     points = np.array([[p, s] for p in (2, 4, 8, 16, 32) for s in (10, 20, 30, 40, 50)], dtype=float)
-    forecast, space = look_at(points, points.prod(axis=1))
-    chosen = {tuple(point) for point in points[missing_points(forecast, space)].tolist()}
+    chosen = {tuple(point) for point in points[missing(points, points.prod(axis=1))].tolist()}
     assert chosen == {(2, 10), (2, 20), (4, 10), (2, 30), (8, 10), (4, 20)}
 
 
@@ -29,8 +28,7 @@ def test_a_band_along_a_diagonal_gets_points_of_two_cheap_diagonals() -> None:
         [[2**i, 2**j] for i in range(4, 12) for j in range(13, 18) if 21 <= i + j <= 25], dtype=float
     )  # fmt: skip
     work = points.prod(axis=1)
-    forecast, space = look_at(points, work)
-    chosen = missing_points(forecast, space)
+    chosen = missing(points, work)
     assert work[chosen].max() <= 2 * work.min()
     assert all(len(np.unique(points[chosen, k])) >= 3 for k in range(2))
 
@@ -38,25 +36,19 @@ def test_a_band_along_a_diagonal_gets_points_of_two_cheap_diagonals() -> None:
 def test_a_second_value_of_each_parameter_comes_first() -> None:
     points = np.array([[p, s] for p in (2, 4, 8) for s in (10, 20, 30)], dtype=float)
     cost = points[:, 0] ** 2 + 0.01 * points[:, 1]  # all sizes on few ranks are cheaper than any on more
-    forecast, space = look_at(points, cost)
-    order = [tuple(point) for point in points[missing_points(forecast, space)].tolist()]
+    order = [tuple(point) for point in points[missing(points, cost)].tolist()]
     assert order[:3] == [(2, 10), (2, 20), (4, 10)] and order[3] == (2, 30)
-    some = [0, 1, 3]
-    assert not covered(space, some)
-    assert covered(space, missing_points(forecast, space)) and covered(space, range(len(points)))
+    space = Space(("p", "s"), points, points[:, 0], points.max(axis=0) * 2)
+    assert not covered(space, [0, 1, 3])
+    assert covered(space, missing(points, cost)) and covered(space, range(len(points)))
 
 
 def test_what_ran_counts_and_what_failed_is_left() -> None:
     points = np.array([[p, s] for p in (2, 4, 8) for s in (1, 2, 3)], dtype=float)
     cost = points.prod(axis=1)
-    forecast, space = look_at(points, cost)
-    first = missing_points(forecast, space)
-    runs = np.zeros(len(points), dtype=np.int64)
-    runs[first] = 1
-    assert missing_points(look_at(points, cost, runs)[0], space) == []
-    free = np.ones(len(points), dtype=bool)
-    free[first[0]] = False
-    assert first[0] not in missing_points(Forecast(np.zeros_like(runs), cost, free), space)
+    first = missing(points, cost)
+    assert missing(points, cost, there=first) == []
+    assert first[0] not in missing(points, cost, failed=first[0])
 
 
 @settings(max_examples=60)
@@ -66,8 +58,7 @@ def test_every_parameter_gets_three_values_where_there_are_three(data: st.DataOb
     some = data.draw(st.lists(st.integers(0, len(every) - 1), min_size=1, unique=True))
     points = every[sorted(some)]
     cost = np.array(data.draw(st.lists(st.floats(0.1, 100), min_size=len(points), max_size=len(points))))
-    forecast, space = look_at(points, cost)
-    chosen = missing_points(forecast, space)
+    chosen = missing(points, cost)
     for k in range(3):
         assert len(np.unique(points[chosen, k])) >= min(3, len(np.unique(points[:, k])))
     assert len(set(chosen)) == len(chosen) and len(chosen) <= 3 * 3 + 7

@@ -14,9 +14,9 @@ from buran.modeling.pmnf import Factor, ModelFunction, PowerLog, Term
 from buran.planning.base import base_indices
 from buran.planning.belief import TargetBelief, belief_of, fewer
 from buran.planning.design import Design, after_run, allocate, gains, improvable, whole_runs, worthiest
-from buran.planning.forecast import Forecast, predicted_s
+from buran.planning.forecast import predicted_s
 from buran.planning.observations import Observations
-from buran.planning.protocol import Budget, PlanningState
+from buran.planning.protocol import PlanningState
 from buran.planning.space import Array, Space
 from buran_studies.functions import terms_prior
 
@@ -199,27 +199,27 @@ def test_hypotheses_that_agree_at_the_target_leave_less_to_learn() -> None:
 
 def test_it_stops_when_the_prediction_is_certain_enough() -> None:
     known = measured(list(range(25)), plain, 5, 0.005)
-    advice = Design(accuracy=0.3).suggest(known, space(), Budget(), PlanningState())
+    advice = Design(accuracy=0.3).suggest(PlanningState(known, space()))
     assert advice.stop and "within 30%" in advice.stop
-    assert Design(accuracy=1e-6).suggest(known, space(), Budget(), PlanningState()).suggestions
+    assert Design(accuracy=1e-6).suggest(PlanningState(known, space())).suggestions
 
 
 def test_batches_are_limited_by_runs_and_by_points() -> None:
     known = measured(BASE, plain, 1, 0.1)
-    runs = Design().suggest(known, space(), Budget(3.0), PlanningState(most=4)).suggestions
+    runs = Design().suggest(PlanningState(known, space(), 3.0, most=4)).suggestions
     assert len(runs) <= 4
-    points = Design().suggest(known, space(), Budget(3.0), PlanningState(points=2)).suggestions
+    points = Design().suggest(PlanningState(known, space(), 3.0, points=2)).suggestions
     assert 0 < len({point.index for point in points}) <= 2
 
 
 def test_the_last_round_spends_what_is_left() -> None:
     known, asked = measured(BASE, plain, 1, 0.1), space()
 
-    def spent(state: PlanningState) -> float:
-        advice = Design().suggest(known, asked, Budget(30.0), state)
+    def spent(rounds_left: int) -> float:
+        advice = Design().suggest(PlanningState(known, asked, 30.0, rounds_left=rounds_left))
         return sum(suggestion.cost_core_hours or 0.0 for suggestion in advice.suggestions)
 
-    assert spent(PlanningState(rounds_left=1)) > spent(PlanningState(rounds_left=10))
+    assert spent(1) > spent(10)
 
 
 def test_call_paths_weigh_by_their_share_and_metrics_alike() -> None:
@@ -264,14 +264,12 @@ def test_a_dear_run_waits_until_models_tell_what_it_costs() -> None:
     assert known.fit.predict(grid[dear][None])[0, 0] == 0
     told = predicted_s(known, asked)
     assert told is not None and 60 < told[dear] < 200  # by powers of p and n, not that of the shortest run
-    forecast = Forecast.of(known, asked, PlanningState())
-    assert (
-        forecast.cost is not None and forecast.most is not None and (forecast.most >= forecast.cost * (1 - 1e-12)).all()
-    )
-    left = 0.5 * float(forecast.most[dear])
-    chosen = Design().suggest(known, asked, Budget(left), PlanningState(rounds_left=1)).suggestions
+    before = PlanningState(known, asked)
+    assert (before.worst_cost >= before.cost * (1 - 1e-12)).all()
+    left = 0.5 * float(before.worst_cost[dear])
+    chosen = Design().suggest(PlanningState(known, asked, left, rounds_left=1)).suggestions
     assert chosen and dear not in {run.index for run in chosen}
-    assert sum(float(forecast.most[run.index]) for run in chosen) <= left
+    assert sum(float(before.worst_cost[run.index]) for run in chosen) <= left
 
 
 def test_a_wild_prediction_does_not_hide_all_other_call_paths() -> None:

@@ -21,8 +21,8 @@ from buran.planning.base import base_indices
 from buran.planning.draft import Draft
 from buran.planning.observations import Observations
 from buran.planning.planner import next_plan
+from buran.planning.protocol import CAREFUL
 from buran.planning.question import Candidate, Knowledge, Question
-from buran.planning.tuning import CAREFUL
 
 POINTS = tuple(Point.of({"p": p, "n": n}) for p, n in product((1, 2, 4, 8, 16), (10, 20, 30, 40, 50)))
 

@@ -23,20 +23,20 @@ from buran.errors import PluginError, UsageError
 from buran.planning.base import base_indices
 from buran.planning.observations import Observations
 from buran.planning.planner import next_plan
-from buran.planning.protocol import Advice, Budget, PlanningState, Settings, Suggestion
+from buran.planning.protocol import Advice, PlanningState, Settings, Suggestion
 from buran.planning.question import Knowledge
 from buran.planning.space import Space
 from buran.planning.strategies import strategy_of
 
 BASE = base_indices(space()).tolist()
-Answer = Callable[[Space, PlanningState], Any]
+Answer = Callable[[PlanningState], Any]
 
 
 def suggesting(*places: Any) -> Answer:
-    return lambda space, state: Advice(tuple(Suggestion(place, 1, None, 0.0, "it is next") for place in places))
+    return lambda state: Advice(tuple(Suggestion(place, 1, None, 0.0, "it is next") for place in places))
 
 
-def refuse(space: Space, state: PlanningState) -> Any:
+def refuse(state: PlanningState) -> Any:
     raise UsageError("that is mine to say")
 
 
@@ -54,8 +54,8 @@ class Plain:
     def configured(self, settings: Settings) -> Plain:
         return replace(self, settings=settings)
 
-    def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Any:
-        return self.answer(space, state)
+    def suggest(self, state: PlanningState) -> Any:
+        return self.answer(state)
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ class Ends(Plain):
     def indices(self, space: Space) -> Any:
         return [0, len(space.points) - 1]
 
-    def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Any:
-        return suggesting(*self.indices(space))(space, state)
+    def suggest(self, state: PlanningState) -> Any:
+        return suggesting(*self.indices(state.space))(state)
 
 
 @dataclass(frozen=True)
@@ -90,16 +90,16 @@ THESE: dict[str, Any] = {
     "outside": Plain(suggesting(10**6)),
     "below": Plain(suggesting(-1)),
     "half": Plain(suggesting(0.5)),
-    "failed": Plain(lambda space, state: suggesting(*state.failed)(space, state)),
-    "everything": Plain(lambda space, state: suggesting(*set(range(len(space.points))) - state.failed)(space, state)),
-    "list": Plain(lambda space, state: [0]),
-    "numbers": Plain(lambda space, state: Advice((0,))),  # type: ignore[arg-type]
+    "failed": Plain(lambda state: suggesting(*state.failed)(state)),
+    "everything": Plain(lambda state: suggesting(*set(range(len(state.space.points))) - state.failed)(state)),
+    "list": Plain(lambda state: [0]),
+    "numbers": Plain(lambda state: Advice((0,))),  # type: ignore[arg-type]
     "forgetful": Forgetful(),
     "untyped": Plain(abilities={"accuracy": True}),
     "inaccurate": Plain(abilities=Abilities(accuracy=True)),
     "nowhere": Plain(abilities=Abilities(all_at_once=True)),
     "mute": object(),
-    "singular": Plain(lambda space, state: np.linalg.solve(np.zeros((2, 2)), np.ones(2))),
+    "singular": Plain(lambda state: np.linalg.solve(np.zeros((2, 2)), np.ones(2))),
     "refusing": Plain(refuse),
 }
 
@@ -137,7 +137,7 @@ def test_an_answer_that_breaks_a_promise_is_refused(name: str, why: str) -> None
     asked = space()
     failed = int(asked.indices(np.array([[8.0, 10.0]]))[0])
     with pytest.raises(PluginError) as refused:
-        strategy_of(name).suggest(measured(BASE, plain), asked, Budget(0.02), PlanningState(failed=frozenset({failed})))
+        strategy_of(name).suggest(PlanningState(measured(BASE, plain), asked, 0.02, failed=frozenset({failed})))
     said = str(refused.value)
     assert f"the strategy {name!r} does not do what it promises" in said
     assert why in said and "choose another strategy" in said and "test_promises.Plain" in said
@@ -171,16 +171,17 @@ def test_abilities_that_contradict_each_other_are_refused() -> None:
 
 
 def test_a_strategy_that_fails_is_the_end_of_choosing_and_its_traceback_lies_in_a_file() -> None:
-    asked, state = space(), PlanningState()
+    nothing = PlanningState(Observations.nothing(2), space(), 0.02)
+    state = replace(nothing, measured=measured(BASE, plain))
     with pytest.raises(PluginError, match="the strategy 'singular' failed"):
-        strategy_of("singular").suggest(Observations.nothing(2), asked, Budget(0.02), state)
-    advice = strategy_of("singular").suggest(measured(BASE, plain), asked, Budget(0.02), state)
+        strategy_of("singular").suggest(nothing)
+    advice = strategy_of("singular").suggest(state)
     assert not advice.suggestions and advice.budget_reached and advice.stop is not None
     assert "'singular' failed: LinAlgError: Singular matrix, see" in advice.stop
     named = Path(advice.stop.split(", see ")[1].split(";")[0])
     assert "np.linalg.solve" in named.read_text()
     with pytest.raises(UsageError, match="mine to say"):
-        strategy_of("refusing").suggest(measured(BASE, plain), asked, Budget(0.02), state)
+        strategy_of("refusing").suggest(state)
 
 
 def test_settings_reach_it_and_those_it_cannot_heed_are_refused() -> None:

@@ -10,11 +10,11 @@ import pytest
 
 from buran import extensions
 from buran.planning.advise import advise
+from buran.planning.base import TWICE
 from buran.planning.bayes import expected_improvement
 from buran.planning.gpr import NOT_CONVERGED, fitted_process, repetition_weight, variance_of
 from buran.planning.observations import Observations
-from buran.planning.protocol import Budget, PlanningState
-from buran.planning.simple import TWICE
+from buran.planning.protocol import PlanningState
 from buran.planning.space import Space
 from buran.planning.strategies import base_of, strategy_of
 from buran.planning.unguided import grid_order
@@ -77,7 +77,7 @@ def test_hyperparameters_at_a_bound_are_said_once() -> None:
     for name in ("gpr", "bayes"):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            advice = strategy_of(name).suggest(constant, space, Budget(1e6), PlanningState())
+            advice = strategy_of(name).suggest(PlanningState(constant, space, 1e6))
         assert advice.suggestions and advice.notes == (NOT_CONVERGED,)
 
 
@@ -85,7 +85,7 @@ def test_what_a_strategy_notes_is_said_by_suggest() -> None:
     space = space_of(grid(2), beyond(2))
     places = TWICE.indices(space)
     constant = Observations(space.points[places], np.ones((3, len(places), 2)))
-    said = advise(constant, space.cores[places], space, strategy_of("gpr"), None, PlanningState())
+    said = advise(PlanningState(constant, space), space.cores[places], strategy_of("gpr"))
     assert said.notes.count(NOT_CONVERGED) == 1
 
 
@@ -100,5 +100,5 @@ def test_they_come_with_the_product(name: str, monkeypatch: pytest.MonkeyPatch) 
 def test_one_parameter_and_two_points(name: str, count: int) -> None:
     space = Space(("n",), np.array([[1.0], [2.0], [4.0], [8.0]]), np.ones(4), np.array([16.0]))
     measured = Observations(space.points[:count], np.ones((1, count, 2)))
-    advice = strategy_of(name).suggest(measured, space, Budget(1e6), PlanningState())
+    advice = strategy_of(name).suggest(PlanningState(measured, space, 1e6))
     assert advice.suggestions or advice.stop

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from buran.planning.base import Base
 from buran.planning.observations import Observations
-from buran.planning.protocol import Budget, PlanningState
-from buran.planning.simple import Base
+from buran.planning.protocol import PlanningState
 from buran.planning.space import Space
 from buran.planning.tensor_guided import TensorGuided
 
@@ -31,20 +31,20 @@ def strategy() -> TensorGuided:
 
 def test_a_choice_without_measurements_comes_first() -> None:
     known = [i for i, point in enumerate(POINTS) if point[2] != 2.0]
-    advice = strategy().suggest(measured(known[:40]), whole_space(), Budget(), PlanningState(most=3))
+    advice = strategy().suggest(PlanningState(measured(known[:40]), whole_space(), most=3))
     assert {POINTS[suggestion.index][2] for suggestion in advice.suggestions} == {2.0}
     assert "choice without measurements" in advice.suggestions[0].reason
 
 
 def test_points_far_from_measurements_come_before_those_between_them() -> None:
     corner = [i for i, (n, m, _) in enumerate(POINTS) if n <= 4 and m <= 4]
-    advice = strategy().suggest(measured(corner), whole_space(), Budget(), PlanningState(most=8))
+    advice = strategy().suggest(PlanningState(measured(corner), whole_space(), most=8))
     assert all("disagree" in suggestion.reason for suggestion in advice.suggestions)
     assert not set(corner) & {suggestion.index for suggestion in advice.suggestions}
-    again = strategy().suggest(measured(corner), whole_space(), Budget(), PlanningState(most=8))
+    again = strategy().suggest(PlanningState(measured(corner), whole_space(), most=8))
     assert advice == again
 
 
 def test_it_ends_when_every_point_is_measured() -> None:
-    advice = strategy().suggest(measured(list(range(len(POINTS)))), whole_space(), Budget(), PlanningState())
+    advice = strategy().suggest(PlanningState(measured(list(range(len(POINTS)))), whole_space()))
     assert advice.stop == "every point is measured"

@@ -276,8 +276,7 @@ class StrategyKeys(Keys):
     base
         First points. `cheapest` (default of `design` and `tensor`): the five cheapest along each parameter, and for
         each parameter one point off these lines, where the others are large. `published` (default of the published
-        strategies): the cheapest points off the lines. `lines`: none off the lines. `spread`: as `cheapest`, over the
-        whole range. Not for `full` and `lines`.
+        strategies): the cheapest points off the lines. `lines`: none off the lines. Not for `full` and `lines`.
     base_repetitions
         Runs of each base point; by default 2, for `design` and `tensor` 1. `full` and `lines` take `repetitions`.
     most_repetitions
@@ -294,7 +293,7 @@ class StrategyKeys(Keys):
     name: OfPlan[StrategyName] = "full"
     max_iterations: OfPlan[Annotated[int, Field(ge=1, le=100)] | None] = None
     batch: OfPlan[Annotated[int, Field(ge=1)] | None] = None
-    base: OfPlan[Literal["cheapest", "lines", "spread", "published"] | None] = None
+    base: OfPlan[Literal["cheapest", "lines", "published"] | None] = None
     base_repetitions: OfPlan[Annotated[int, Field(ge=1, le=10)] | None] = None
     most_repetitions: OfPlan[Annotated[int, Field(ge=1, le=1000)] | None] = None
     accuracy_percent: OfPlan[Annotated[float, Field(gt=0, le=100)] | None] = None

@@ -73,10 +73,10 @@ class Declared(Protocol):
 
 
 BUILT_IN = {
-    "full": "buran.planning.simple:FULL",
-    "lines": "buran.planning.simple:LINES",
+    "full": "buran.planning.unguided:FULL",
+    "lines": "buran.planning.unguided:LINES",
     "design": "buran.planning.design:DESIGN",
-    "cpf": "buran.planning.cpf:CHEAPEST",
+    "cpf": "buran.planning.unguided:CHEAPEST",
     "gpr": "buran.planning.gpr:PROCESS",
     "hybrid": "buran.planning.gpr:HYBRID",
     "bayes": "buran.planning.bayes:IMPROVEMENT",

@@ -17,7 +17,6 @@ from buran.wording import named
 
 if TYPE_CHECKING:
     from buran.planning.advise import Recommendation
-    from buran.planning.space import Space
 
 HELP = "suggest which points to measure next, from measurements in any format"
 
@@ -89,11 +88,10 @@ def run(arguments: argparse.Namespace) -> int:
         list(named_numbers(text, "p=1024,n=6000", "--exclude", names=names).values()) for text in arguments.exclude
     ]
     excluded = space.indices(np.array(failed).reshape(-1, len(names)))
-    state = PlanningState(arguments.seed, frozenset(excluded[excluded >= 0].tolist()), most=arguments.number)
-    report = advise(measured, cores, space, strategy, arguments.budget, state)
-    print(
-        json.dumps(_plain(report, space), indent=2) if arguments.json else _text(report, space, strategy.abilities.gain)
-    )
+    banned = frozenset(excluded[excluded >= 0].tolist())
+    state = PlanningState(measured, space, seed=arguments.seed, failed=banned, most=arguments.number)
+    report = advise(state, cores, strategy, arguments.budget)
+    print(json.dumps(_plain(report), indent=2) if arguments.json else _text(report, strategy.abilities.gain))
     return int(Exit.BUDGET_REACHED if report.advice.stop and report.advice.budget_reached else Exit.DONE)
 
 
@@ -106,8 +104,9 @@ def _candidates(text: str) -> tuple[str, list[float]]:
         raise UsageError(f"--values {text} is no list", why=str(error), hint="write it as p=64,128,256") from None
 
 
-def _plain(report: Recommendation, space: Space) -> dict[str, Any]:
-    advice, budget = report.advice, report.budget
+def _plain(report: Recommendation) -> dict[str, Any]:
+    advice, state, space = report.advice, report.state, report.state.space
+    noise = state.measured.noise_percent
     return {
         "suggestions": [
             {
@@ -117,24 +116,24 @@ def _plain(report: Recommendation, space: Space) -> dict[str, Any]:
             for suggestion in advice.suggestions
         ],
         "stop": advice.stop,
-        "budget_core_hours": budget.core_hours,
-        "spent_core_hours": budget.spent,
+        "budget_core_hours": state.budget,
+        "spent_core_hours": state.spent,
         "full_matrix_core_hours": report.full_core_hours,
-        "noise_percent": finite_or_none(report.noise_percent),
+        "noise_percent": finite_or_none(noise),
         "expected_error": advice.expected_error,
         "target": dict(zip(space.parameters, space.target.tolist(), strict=True)),
         "notes": list(report.notes),
     }
 
 
-def _text(report: Recommendation, space: Space, gain: str) -> str:
-    advice, budget = report.advice, report.budget
+def _text(report: Recommendation, gain: str) -> str:
+    advice, state, space = report.advice, report.state, report.state.space
     lines = []
-    limit = "" if budget.core_hours is None else f" of {budget.core_hours:.4g}"
+    limit = "" if state.budget is None else f" of {state.budget:.4g}"
     full = "" if report.full_core_hours is None else f"; the full matrix: {report.full_core_hours:.4g}"
-    lines.append(f"core hours: {budget.spent:.4g}{limit} spent{full}")
-    if not math.isnan(report.noise_percent):
-        lines.append(f"noise: {report.noise_percent:.2g} %")
+    lines.append(f"core hours: {state.spent:.4g}{limit} spent{full}")
+    if not math.isnan(state.measured.noise_percent):
+        lines.append(f"noise: {state.measured.noise_percent:.2g} %")
     if advice.expected_error is not None:
         target = named(dict(zip(space.parameters, space.target.tolist(), strict=True)))
         lines.append(f"expected error of the prediction at {target}: {100 * advice.expected_error:.2g} %")

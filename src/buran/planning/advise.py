@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from buran.campaign.mistakes import did_you_mean
 from buran.campaign.space import MOST_POINTS
 from buran.errors import UsageError, check_coordinates
-from buran.planning.forecast import predicted_s
 from buran.planning.observations import Observations
-from buran.planning.protocol import Advice, Budget, PlanningState, Strategy
-from buran.planning.simple import FULL
+from buran.planning.protocol import Advice, PlanningState, Strategy
 from buran.planning.space import Array, Space, cheapest_first
+from buran.planning.unguided import FULL
 
 
 @dataclass(frozen=True)
@@ -26,14 +25,11 @@ class Recommendation:
     ----------
     full_core_hours
         Predicted cost of all points, five times each; None where nothing is known.
-    noise_percent
-        Noise of the measurements; NaN without repetitions.
     """
 
     advice: Advice
-    budget: Budget
+    state: PlanningState
     full_core_hours: float | None
-    noise_percent: float
     notes: tuple[str, ...]
 
 
@@ -104,17 +100,14 @@ def _check_parameter(name: str, parameters: Sequence[str], where: str) -> None:
 
 
 def advise(
-    measured: Observations,
-    measured_cores: Array,
-    space: Space,
-    strategy: Strategy,
-    budget_text: str | None,
-    state: PlanningState,
+    state: PlanningState, measured_cores: Array, strategy: Strategy, budget_text: str | None = None
 ) -> Recommendation:
     """Ask a strategy what to measure next.
 
     Parameters
     ----------
+    state
+        Without a budget, which `budget_text` says, and without what was spent.
     measured_cores
         Shape (point,): cores of the runs at the measured points, which are charged to the budget.
     budget_text
@@ -125,10 +118,12 @@ def advise(
     UsageError
         The budget is a share, and nothing is known of run times.
     """
-    seconds = predicted_s(measured, space)
-    full = None if seconds is None else FULL.repetitions * float(space.core_hours(seconds).sum())
+    measured, space = state.measured, state.space
+    full = None
+    if state.predicted_s is not None:
+        full = FULL.repetitions * float(space.core_hours(state.predicted_s).sum())
     times = measured.values[0] if measured.program_s is None else measured.program_s
-    run_s = np.maximum(np.nan_to_num(times) * space.overhead, np.where(np.isfinite(times), space.least_s, 0.0))
+    run_s = np.maximum(np.nan_to_num(times) * space.overhead, 0.0)
     spent = float((run_s.sum(axis=1) * measured_cores).sum() / 3600) if len(measured.points) else 0.0
     limit = None
     if budget_text is not None:
@@ -137,11 +132,9 @@ def advise(
             if full is None:
                 raise UsageError("a share of the full matrix needs a run time", why="nothing was measured yet")
             limit *= full / 100
-    budget = Budget(limit, spent)
-    advice = strategy.suggest(measured, space, budget, state)
-    return Recommendation(
-        advice, budget, full, measured.noise_percent, (*advice.notes, *space.notes(), *_notes(measured, space))
-    )
+    state = replace(state, budget=limit, spent=spent)
+    advice = strategy.suggest(state)
+    return Recommendation(advice, state, full, (*advice.notes, *space.notes(), *_notes(measured, space)))
 
 
 def _notes(measured: Observations, space: Space) -> Sequence[str]:

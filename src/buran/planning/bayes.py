@@ -11,12 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from buran.planning.forecast import Forecast
+from buran.planning.base import BeginsWithBase
 from buran.planning.gpr import NOT_CONVERGED, fitted_process, scaled, variance_of
-from buran.planning.observations import Observations
-from buran.planning.protocol import Advice, Budget, PlanningState
-from buran.planning.simple import BeginsWithBase, best_rated, nothing_left
-from buran.planning.space import Array, Space
+from buran.planning.protocol import Advice, PlanningState
+from buran.planning.space import Array
 
 
 @dataclass(frozen=True)
@@ -34,15 +32,13 @@ class Bayes(BeginsWithBase):
 
     acquisition: str = "ei"
 
-    def next(
-        self, forecast: Forecast, measured: Observations, space: Space, budget: Budget, state: PlanningState
-    ) -> Advice:
+    def next(self, state: PlanningState) -> Advice:
         """Return the runs with the largest acquisition."""
-        assert forecast.cost is not None
+        measured, space = state.measured, state.space
         model = measured.program_fit.models[0]
-        possible = forecast.free & (forecast.cost <= budget.left)
+        possible = state.free & (state.cost <= state.left)
         if not possible.any() or model is None:
-            return nothing_left(forecast)
+            return state.nothing_left()
         ran = (measured.counts > 0) & (measured.program_means_s > 0)
         seen = measured.program_means_s[ran]
         errors = np.abs(model.predict(measured.points[ran]) / seen - 1)
@@ -53,9 +49,9 @@ class Bayes(BeginsWithBase):
             rating = expected_improvement(mean, deviation, float(errors.max()))
         else:
             rating = np.maximum(mean + ndtri(0.95) * deviation, 0.0)
-        rating = rating / forecast.cost
+        rating = rating / state.cost
         notes = () if converged else (NOT_CONVERGED,)
-        return best_rated(rating, possible, forecast, budget, state.most, lambda at: "a large error is expected", notes)
+        return state.best_rated(rating, possible, lambda at: "a large error is expected", notes)
 
 
 def expected_improvement(mean: Array, deviation: Array, best: float) -> Array:

@@ -11,11 +11,11 @@ from buran.campaign.plan import COUNTING, POINTS_OF_BOTH, Bundle, Mode, Plan
 from buran.campaign.point import Point
 from buran.campaign.records import Status
 from buran.modeling.numerics.tuning import FEW, NEARLY, OVERHEAD
-from buran.planning.cover import covered
+from buran.planning.base import covered
 from buran.planning.forecast import predicted_s
-from buran.planning.question import Knowledge, Question, RunTimes
+from buran.planning.protocol import CAREFUL
+from buran.planning.question import SAMPLED_RATIO, Knowledge, Question, RunTimes
 from buran.planning.space import Space
-from buran.planning.tuning import CAREFUL, SAMPLED_RATIO
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,12 @@ import numpy as np
 
 from buran.campaign.strategies import Abilities
 from buran.modeling.numerics.tuning import HALF, MATTERS, NEARLY, STEPS
+from buran.planning.base import BASE, ONCE, Base, missing_points
 from buran.planning.belief import TargetBelief, belief_of
-from buran.planning.cover import missing_points
-from buran.planning.forecast import Forecast, known_share
+from buran.planning.forecast import known_share
 from buran.planning.observations import Observations
-from buran.planning.protocol import Advice, Budget, PlanningState, Settings
-from buran.planning.simple import BASE, ONCE, Base, nothing_left, suggestions
+from buran.planning.protocol import CAREFUL, ROUND_SHARE, Advice, PlanningState, Settings
 from buran.planning.space import Array, Ids, Mask, Space
-from buran.planning.tuning import CAREFUL, ROUND_SHARE
 
 # Of what is left, that a run of the base may take. Tuned: judgement.
 BASE_SHARE = 1 / 8
@@ -50,31 +48,28 @@ class Design:
 
     def configured(self, settings: Settings) -> Design:
         """Return it with another base, and an accuracy to stop at."""
-        return replace(self, base=settings.base or self.base, accuracy=settings.accuracy)
+        return settings.given_to(self)
 
-    def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
+    def suggest(self, state: PlanningState) -> Advice:
         """Return the next part of the plan, what is worth most for its cost first."""
-        forecast = Forecast.of(measured, space, state)
-        if first := self._first(forecast, space, budget):
-            return first
+        measured, space = state.measured, state.space
         base = Base(1, 2) if known_share(measured) >= NEARLY else self.base
         # with few rounds left, the base must not take many of them
         together = BASE_SHARE if state.rounds_left is None else HALF
-        opening = base.advice(forecast, space, budget, BASE_SHARE, together)
-        if opening is not None:
+        if opening := self._first(state) or base.advice(state, BASE_SHARE, together):
             return opening
         belief = belief_of(measured, space)
-        if belief is None or forecast.cost is None or forecast.most is None:
+        if belief is None or not state.has_costs:
             return Advice(stop="nothing was measured that a model could be made of")
         error = belief.expected_error
         if self.accuracy is not None and _width(measured, space, belief) <= self.accuracy:
             return Advice(stop=f"the prediction at the target is within {self.accuracy:.0%}", expected_error=error)
-        cost = CAREFUL * forecast.cost
-        affordable = forecast.free & (CAREFUL * forecast.most <= budget.left)
+        cost = CAREFUL * state.cost
+        affordable = state.free & (CAREFUL * state.worst_cost <= state.left)
         if not affordable.any():
-            return nothing_left(forecast)
-        left = budget.left if np.isfinite(budget.left) else float((cost * forecast.free).sum() * space.most_repetitions)
-        room = np.where(affordable, space.most_repetitions - forecast.runs, 0).astype(np.float64)
+            return state.nothing_left()
+        left = state.left if np.isfinite(state.left) else float((cost * state.free).sum() * space.most_repetitions)
+        room = np.where(affordable, space.most_repetitions - state.runs, 0).astype(np.float64)
         found = _helpful_plan(measured, space, belief, cost, left, room)
         if found is None:
             return Advice(stop=_no_run_helps(measured, space), expected_error=error)
@@ -84,8 +79,8 @@ class Design:
         gain = gains(belief)
         usual = np.where(_distinguishes(belief), "distinguishes hypotheses", "makes coefficients certain").tolist()
         reasons = [_new_values(measured, space, index) or usual[index] for index in chosen]
-        out = suggestions(chosen, forecast, [float(gain[index]) for index in chosen], reasons, budget)
-        return Advice(out, expected_error=error) if out else nothing_left(forecast)
+        out = state.suggestions(chosen, [float(gain[index]) for index in chosen], reasons)
+        return Advice(out, expected_error=error) if out else state.nothing_left()
 
     def _now(self, belief: TargetBelief, counts: Ids, cost: Array, left: float, state: PlanningState) -> list[int]:
         """Return the runs of a plan (point,) to make before there are new models, as far as a round may go."""
@@ -98,15 +93,17 @@ class Design:
         part = max(self.part, 1 / state.rounds_left) if state.rounds_left else self.part
         return worthiest(belief, counts, cost, part * left)
 
-    def _first(self, forecast: Forecast, space: Space, budget: Budget) -> Advice | None:
+    def _first(self, state: PlanningState) -> Advice | None:
         """Return the points without which models tell nothing, as far as costs are known and allow it."""
-        if forecast.cost is None:
+        if not state.has_costs:
             return None
-        indices = missing_points(forecast, space)
-        total = np.cumsum(CAREFUL * forecast.cost[indices])
-        most = max(ROUND_SHARE * budget.left, float(total[0])) if indices else 0.0
+        order = np.argsort(state.cost, kind="stable")
+        order = order[state.free[order] & (state.runs[order] == 0)]
+        indices = missing_points(state.space.points, np.flatnonzero(state.runs).tolist(), order.tolist())
+        total = np.cumsum(CAREFUL * state.cost[indices])
+        most = max(ROUND_SHARE * state.left, float(total[0])) if indices else 0.0
         chosen = [index for index, sum_ in zip(indices, total.tolist(), strict=True) if sum_ <= most]
-        out = suggestions(chosen, forecast, [0.0] * len(chosen), [BASE] * len(chosen), budget)
+        out = state.suggestions(chosen, [0.0] * len(chosen), [BASE] * len(chosen))
         return Advice(out) if out else None
 
     def width_at_target(self, measured: Observations, space: Space) -> float | None:

@@ -12,9 +12,9 @@ from buran.campaign.plan import COUNTING, POINTS_OF_BOTH, BuildSpec, Bundle, Mod
 from buran.campaign.point import Point
 from buran.campaign.records import core_hours
 from buran.modeling.numerics.tuning import HALF
+from buran.planning.base import covered
 from buran.planning.costs import RunCosts
-from buran.planning.cover import covered
-from buran.planning.tuning import CAREFUL
+from buran.planning.protocol import CAREFUL
 
 
 @dataclass(frozen=True)

@@ -1,57 +1,13 @@
-"""Predicted costs of runs, from models of finished runs."""
+"""Predicted run times, from models of finished runs."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 
 from buran.modeling.numerics.least_squares import exponents
 from buran.modeling.numerics.tuning import FEW, FLOOR
 from buran.planning.observations import Observations
-from buran.planning.protocol import PlanningState
-from buran.planning.space import Array, Ids, Mask, Space
-
-
-@dataclass(frozen=True, eq=False)
-class Forecast:
-    """Finished runs and predicted costs of all points of a space.
-
-    Attributes
-    ----------
-    runs
-        Shape (point,): finished runs.
-    cost
-        Shape (point,): predicted core hours of one run; None where nothing is known.
-    free
-        Shape (point,): may be chosen.
-    most
-        Shape (point,): largest core hours of one run, if models are wrong; None where nothing is known.
-    """
-
-    runs: Ids
-    cost: Array | None
-    free: Mask
-    most: Array | None = None
-
-    @classmethod
-    def of(cls, measured: Observations, space: Space, state: PlanningState) -> Forecast:
-        """Predict costs from what was measured."""
-        runs = np.zeros(len(space.points), dtype=np.int64)
-        at = space.indices(measured.points)
-        inside = at >= 0
-        runs[at[inside]] = measured.counts[inside]
-        free = runs < space.most_repetitions
-        free[[index for index in state.failed if 0 <= index < len(free)]] = False
-        seconds = predicted_s(measured, space)
-        if seconds is None:
-            return cls(runs, None, free)
-        cost, most = (
-            space.core_hours(each)
-            + np.where(runs == 0, space.first_runs * space.core_hours(each / space.overhead), 0.0)
-            for each in (seconds, np.where(runs == 0, np.maximum(seconds, _by_powers_s(measured, space)), seconds))
-        )
-        return cls(runs, cost, free, most)
+from buran.planning.space import Array, Mask, Space
 
 
 def predicted_s(measured: Observations, space: Space) -> Array | None:
@@ -72,7 +28,7 @@ def predicted_s(measured: Observations, space: Space) -> Array | None:
     if out is None:
         out = np.full(len(space.points), seen.max()) if space.expected_s is None else space.expected_s.copy()
     else:
-        out = np.maximum(np.where(out >= seen.min(), out, _by_powers_s(measured, space)), seen.min())
+        out = np.maximum(np.where(out >= seen.min(), out, by_powers_s(measured, space)), seen.min())
     at = space.indices(measured.points[measured_before])
     out[at[at >= 0]] = seen[at >= 0]
     return np.asarray(out)
@@ -89,7 +45,7 @@ def known_share(measured: Observations) -> float:
     return float(seconds[known].sum()) / total if total > 0 else float(known.all())
 
 
-def _by_powers_s(measured: Observations, space: Space) -> Array:
+def by_powers_s(measured: Observations, space: Space) -> Array:
     """Return the run time at each point (point,) by powers; zero where too few points ran, or run times are known."""
     present = measured.is_timed
     if space.known_s is not None or present.sum() < FEW:

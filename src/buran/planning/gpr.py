@@ -11,8 +11,8 @@ Eq. 7, weighted cost of a point           `GPR.next`
 Eq. 8, weight of new points, repetitions  `repetition_weight`
 III-B, 5 points a line and m more, twice  `buran.planning.base.base_indices`, `published`
 Fig. 3, the process of selection          `buran.planning.planner`, with models after each round
-lambda, rounds without a better fit       `buran.planning.simple.without_progress`, `GPR.patience`
-II, Fig. 2, cheapest points first         `buran.planning.cpf`
+lambda, rounds without a better fit       `buran.planning.unguided.without_progress`, `GPR.patience`
+II, Fig. 2, cheapest points first         `buran.planning.unguided.CheapestFirst`
 IV-B, hybrid strategy                     `Hybrid`
 IV-B, random strategy                     `buran.planning.unguided.Random`
 IV-B, grid strategy                       `buran.planning.unguided.Grid`
@@ -21,25 +21,23 @@ IV-B, Bayesian strategy                   `buran.planning.bayes.Bayes`
 
 Where ours differs: several call paths weigh by their share of the run time, where the paper models one kernel at a
 time; parameters are divided by their largest value, so that one length scale serves all; the base is measured from its
-small values upwards where no run time is known (`buran.planning.base.next_of_base`).
+small values upwards where no run time is known (`buran.planning.base.Base.advice`).
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from buran.campaign.strategies import Abilities
 from buran.modeling.numerics.tuning import MATTERS
-from buran.planning.cpf import CHEAPEST
-from buran.planning.forecast import Forecast
+from buran.planning.base import BeginsWithBase
 from buran.planning.observations import Observations
-from buran.planning.protocol import Advice, Budget, PlanningState, Settings, Strategy
-from buran.planning.simple import BeginsWithBase, best_rated, nothing_left, without_progress
+from buran.planning.protocol import Advice, PlanningState
 from buran.planning.space import Array, Ids, Space
+from buran.planning.unguided import CheapestFirst, without_progress
 
 if TYPE_CHECKING:
     from sklearn.gaussian_process import GaussianProcessRegressor
@@ -110,38 +108,23 @@ class GPR(BeginsWithBase):
 
     patience: int | None = None
 
-    @property
-    def abilities(self) -> Abilities:
-        """What it can do."""
-        return replace(super().abilities, patience=True)
-
-    def configured(self, settings: Settings) -> GPR:
-        """Return it with another base, and a patience."""
-        return replace(super().configured(settings), patience=settings.patience)
-
-    def next(
-        self, forecast: Forecast, measured: Observations, space: Space, budget: Budget, state: PlanningState
-    ) -> Advice:
+    def next(self, state: PlanningState) -> Advice:
         """Return the best rated runs."""
-        if without_progress(state.errors, self.patience):
-            return Advice(stop=f"the model did not fit better for {self.patience} rounds")
-        assert forecast.cost is not None
-        possible = forecast.free & (forecast.cost <= budget.left)
+        if ended := without_progress(state, self.patience):
+            return ended
+        possible = state.free & (state.cost <= state.left)
         if not possible.any():
-            return nothing_left(forecast)
+            return state.nothing_left()
+        measured = state.measured
         noise = 0.0 if np.isnan(measured.noise_percent) else measured.noise_percent
-        variance, converged = _variance(measured, space, noise / 100)
-        weights = repetition_weight(noise, forecast.runs)
+        variance, converged = _variance(measured, state.space, noise / 100)
+        weights = repetition_weight(noise, state.runs)
         # Eq. 7, C^2 w_c / k^2, as a logarithm: the quotient itself may be too large for a number
         floor = np.finfo(np.float64).tiny
-        rating = (
-            2 * np.log(np.maximum(forecast.cost, floor)) + np.log(weights) - 2 * np.log(np.maximum(variance, floor))
-        )
+        rating = 2 * np.log(np.maximum(state.cost, floor)) + np.log(weights) - 2 * np.log(np.maximum(variance, floor))
         why = {True: "repeats an uncertain point", False: "new and uncertain"}
         notes = () if converged else (NOT_CONVERGED,)
-        return best_rated(
-            -rating, possible, forecast, budget, state.most, lambda at: why[bool(forecast.runs[at])], notes
-        )
+        return state.best_rated(-rating, possible, lambda at: why[bool(state.runs[at])], notes)
 
 
 def _variance(measured: Observations, space: Space, noise: float) -> tuple[Array, bool]:
@@ -156,42 +139,28 @@ def _variance(measured: Observations, space: Space, noise: float) -> tuple[Array
     return out, every
 
 
-PROCESS = GPR()
-
-
 @dataclass(frozen=True)
-class Hybrid(BeginsWithBase):
-    """Begins with one strategy and goes on with another.
+class Hybrid(GPR):
+    """Begins with the cheapest points, and goes on by the Gaussian process.
 
     Attributes
     ----------
+    repetitions
+        Repetitions of each of the cheapest points.
     switch
-        Points beyond the base that the first one chooses.
+        Points beyond the base that are the cheapest.
     """
 
-    first: Strategy = CHEAPEST
-    then: Strategy = PROCESS
+    repetitions: int = 2
     switch: int = 3
 
-    @property
-    def abilities(self) -> Abilities:
-        """What it can do."""
-        return replace(super().abilities, patience=self.then.abilities.patience)
-
-    def configured(self, settings: Settings) -> Hybrid:
-        """Return it with another base, other repetitions at first, and a patience afterwards."""
-        base = settings.base or self.base
-        first = self.first.configured(replace(settings, base=base, patience=None))
-        return replace(self, first=first, then=self.then.configured(replace(settings, base=base)), base=base)
-
-    def next(
-        self, forecast: Forecast, measured: Observations, space: Space, budget: Budget, state: PlanningState
-    ) -> Advice:
-        """Ask the strategy whose turn it is."""
-        base = len(self.base.indices(space))
-        turn = self.first if (forecast.runs > 0).sum() < base + self.switch else self.then
-        advice = turn.suggest(measured, space, budget, state)
-        return self.then.suggest(measured, space, budget, state) if advice.stop and turn is self.first else advice
+    def next(self, state: PlanningState) -> Advice:
+        """Return what the strategy chooses whose turn it is."""
+        if (state.runs > 0).sum() < len(self.base.indices(state.space)) + self.switch:
+            advice = CheapestFirst(self.base, self.repetitions).next(state)
+            if not advice.stop:
+                return advice
+        return super().next(state)
 
 
 def largest(measured: Observations) -> list[tuple[int, float]]:
@@ -209,4 +178,4 @@ def scaled(points: Array, space: Space) -> Array:
     return np.asarray(points / space.points.max(axis=0))
 
 
-HYBRID = Hybrid()
+PROCESS, HYBRID = GPR(), Hybrid()

@@ -2,44 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import numpy as np
 
 from buran.campaign.strategies import Abilities
+from buran.planning.forecast import by_powers_s, predicted_s
 from buran.planning.observations import Observations
-from buran.planning.space import Ids, Space
+from buran.planning.space import Array, Ids, Mask, Space
 
 if TYPE_CHECKING:
-    from buran.planning.simple import Base
+    from buran.planning.base import Base
+
+Chooser = TypeVar("Chooser", bound=Any)
+
+# Costs are taken for so much larger: a run that is stopped at the budget is lost. Tuned: judgement.
+CAREFUL = 1.1
+
+# Share of what is left of the budget that one round of a plan spends, at most on what models cannot do without.
+# Tuned: named by evidence/point-selection.md: chosen on functions of seeds other than the reported ones.
+ROUND_SHARE = 1 / 3
 
 
-@dataclass(frozen=True)
-class Budget:
-    """Core hours.
-
-    Attributes
-    ----------
-    core_hours
-        For everything; None without a limit.
-    spent
-        What finished runs were charged.
-    """
-
-    core_hours: float | None = None
-    spent: float = 0.0
-
-    @property
-    def left(self) -> float:
-        """What may still be spent, in core hours; infinite without a limit."""
-        return float("inf") if self.core_hours is None else max(self.core_hours - self.spent, 0.0)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PlanningState:
-    """What a strategy may know in addition to the measurements.
+    """All that a strategy decides by.
 
     Attributes
     ----------
+    measured
+        Finished runs.
+    space
+        Candidate points.
+    budget
+        Core hours for everything; None without a limit.
+    spent
+        Core hours that finished runs were charged.
     seed
         Of strategies that draw.
     failed
@@ -54,12 +55,102 @@ class PlanningState:
         So many rounds may still be made, this one among them; None without a limit.
     """
 
+    measured: Observations
+    space: Space
+    budget: float | None = None
+    spent: float = 0.0
     seed: int = 0
     failed: frozenset[int] = frozenset()
     errors: tuple[float, ...] = ()
     most: int | None = None
     points: int | None = None
     rounds_left: int | None = None
+
+    @property
+    def left(self) -> float:
+        """What may still be spent, in core hours; infinite without a limit."""
+        return float("inf") if self.budget is None else max(self.budget - self.spent, 0.0)
+
+    @cached_property
+    def runs(self) -> Ids:
+        """Shape (point,): finished runs of each candidate point."""
+        runs = np.zeros(len(self.space.points), dtype=np.int64)
+        at = self.space.indices(self.measured.points)
+        runs[at[at >= 0]] = self.measured.counts[at >= 0]
+        return runs
+
+    @cached_property
+    def free(self) -> Mask:
+        """Shape (point,): may be chosen."""
+        free = self.runs < self.space.most_repetitions
+        free[[index for index in self.failed if 0 <= index < len(free)]] = False
+        return free
+
+    @cached_property
+    def predicted_s(self) -> Array | None:
+        """Shape (point,): run times; None where nothing is known of them."""
+        return predicted_s(self.measured, self.space)
+
+    @property
+    def has_costs(self) -> bool:
+        """Whether costs are known."""
+        return self.predicted_s is not None
+
+    @cached_property
+    def cost(self) -> Array:
+        """Shape (point,): predicted core hours of one run; only where `has_costs`."""
+        assert self.predicted_s is not None
+        return self._core_hours(self.predicted_s)
+
+    @cached_property
+    def worst_cost(self) -> Array:
+        """Shape (point,): largest core hours of one run, if models are wrong; only where `has_costs`."""
+        assert self.predicted_s is not None
+        worst_s = np.maximum(self.predicted_s, by_powers_s(self.measured, self.space))
+        return self._core_hours(np.where(self.runs == 0, worst_s, self.predicted_s))
+
+    def _core_hours(self, seconds: Array) -> Array:
+        """Return what runs of so many seconds without hooks are charged, first ones with what is made beside them."""
+        beside = self.space.first_runs * self.space.core_hours(seconds / self.space.overhead)
+        return self.space.core_hours(seconds) + np.where(self.runs == 0, beside, 0.0)
+
+    def suggestions(self, chosen: list[int], scores: list[float], reasons: list[str]) -> tuple[Suggestion, ...]:
+        """Return runs with their numbers, without those that no longer fit into the budget after those before them."""
+        out: list[Suggestion] = []
+        extra: dict[int, int] = {}
+        left = self.left
+        for index, score, reason in zip(chosen, scores, reasons, strict=True):
+            cost = float(self.cost[index]) if self.has_costs else None
+            if cost is not None:
+                if cost > left:
+                    continue
+                left -= cost
+            extra[index] = extra.get(index, 0) + 1
+            out.append(Suggestion(index, int(self.runs[index]) + extra[index], cost, score, reason))
+        return tuple(out)
+
+    def best_rated(
+        self, rating: Array, possible: Mask, reason: Callable[[int], str], notes: tuple[str, ...] = ()
+    ) -> Advice:
+        """Return the runs with the largest ratings (point,) among the possible ones (point,), one if none says more.
+
+        Parameters
+        ----------
+        reason
+            In words, of a point.
+        """
+        order = np.argsort(np.where(possible, -rating, np.inf), kind="stable")
+        chosen = order[: min(self.most or 1, int(possible.sum()))].tolist()
+        scores, reasons = [float(rating[index]) for index in chosen], [reason(index) for index in chosen]
+        return Advice(self.suggestions(chosen, scores, reasons), notes=notes)
+
+    def nothing_left(self, repetitions: int | None = None) -> Advice:
+        """Return the advice to stop, with the reason: all points have as many runs as allowed, or `repetitions`."""
+        wanted = self.free if repetitions is None else self.free & (self.runs < repetitions)
+        open_ = bool(wanted.any())
+        return Advice(
+            stop="nothing more fits into the budget" if open_ else "every point is measured", budget_reached=open_
+        )
 
 
 @dataclass(frozen=True)
@@ -110,7 +201,7 @@ class Advice:
     stop: str | None = None
     budget_reached: bool = False
     expected_error: float | None = None
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -134,6 +225,11 @@ class Settings:
     patience: int | None = None
     accuracy: float | None = None
 
+    def given_to(self, strategy: Chooser) -> Chooser:
+        """Return a strategy, a dataclass, with the settings that it has attributes for; None leaves its own."""
+        heeded = {name: wish for name, wish in vars(self).items() if wish is not None and hasattr(strategy, name)}
+        return replace(strategy, **heeded)
+
 
 class Strategy(Protocol):
     """Chooses what to measure next; deterministic in what it is given."""
@@ -145,7 +241,7 @@ class Strategy(Protocol):
     def configured(self, settings: Settings) -> Strategy:
         """Return it with settings, as far as its abilities heed them."""
 
-    def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
+    def suggest(self, state: PlanningState) -> Advice:
         """Return the next runs, most wanted first."""
 
 

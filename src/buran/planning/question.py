@@ -13,12 +13,15 @@ from buran.campaign.point import Point
 from buran.campaign.records import BundleOutcome, Status, core_hours
 from buran.campaign.sections import BudgetKeys
 from buran.campaign.strategies import MOST_REPETITIONS
-from buran.planning.cover import smallest
+from buran.planning.base import smallest
 from buran.planning.observations import Observations
 from buran.planning.space import Array, Space
 from buran.planning.strategies import ValidatedStrategy, base_of, strategy_of
-from buran.planning.tuning import SAMPLED_RATIO
 from buran.profiles.metrics import counted
+
+# Times a plain run, that one takes that samples accesses to memory, until one was seen. Tuned: between the least and
+# the most of evidence/caches.md.
+SAMPLED_RATIO = 3.0
 
 RunTimes = Mapping[Point, float]
 """Wall times of runs in seconds, by point; points are missing where nothing is known."""

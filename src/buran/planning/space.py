@@ -38,8 +38,6 @@ class Space:
         Factor of a run's cost: its instrumentation, and the runs that are made next to it, such as a baseline.
     first_runs
         So many further runs are made when a point is measured for the first time, a warm-up for example.
-    least_s
-        Shortest time that a run is charged for.
     start_s
         Time that it is charged beyond its own: the start of a job.
     expected_s
@@ -59,7 +57,6 @@ class Space:
     most_repetitions: int = MOST_REPETITIONS
     overhead: float = 1.0
     first_runs: float = 0.0
-    least_s: float = 0.0
     start_s: float = 0.0
     expected_s: Array | None = None
     known_s: Array | None = None
@@ -86,8 +83,7 @@ class Space:
 
     def core_hours(self, seconds: Array) -> Array:
         """Return what runs of (point,) seconds without instrumentation are charged."""
-        charged = np.maximum(seconds * self.overhead + self.start_s, self.least_s)
-        return np.asarray(charged * self.cores / 3600.0)
+        return np.asarray(np.maximum(seconds * self.overhead + self.start_s, 0.0) * self.cores / 3600.0)
 
     def spelled(self, index: int) -> str:
         """Return a point for people."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -11,20 +11,17 @@ import numpy as np
 from buran.campaign.strategies import STRATEGIES, Abilities, abilities_of
 from buran.crash import shown_error
 from buran.errors import CrashError, PluginError, UsageError
-from buran.extensions import ExtensionPoint
-from buran.planning.forecast import Forecast
+from buran.planning.base import TWICE, Base
 from buran.planning.observations import Observations
 from buran.planning.protocol import (
     Advice,
     AimsAtAccuracy,
-    Budget,
     ChoosesAllAtOnce,
     PlanningState,
     Settings,
     Strategy,
     Suggestion,
 )
-from buran.planning.simple import TWICE, Base
 from buran.planning.space import Ids, Space
 
 _TINY = 1e-9  # of the budget, that sums of costs may miss it by in floating point
@@ -37,14 +34,13 @@ def base_of(name: str, kind: str | None = None, repetitions: int | None = None) 
     ----------
     kind
         ``cheapest``: lines of the five cheapest points, and a far point off them for each parameter; ``published``: the
-        cheapest points off them; ``lines``: none of these; ``spread``: values from the whole range of each parameter.
-        By default what the strategy says.
+        cheapest points off them; ``lines``: none of these. By default what the strategy says.
     repetitions
         Repetitions of each point; by default as many as the strategy says.
     """
     abilities = abilities_of(name)
     runs, kind = repetitions or abilities.base_repetitions or TWICE.repetitions, kind or abilities.base
-    return Base(runs, off_lines=kind != "lines", spread=kind == "spread", published=kind == "published")
+    return Base(runs, off_lines=kind != "lines", published=kind == "published")
 
 
 def strategy_of(
@@ -71,21 +67,16 @@ def strategy_of(
     ):
         if setting is not None and not able:
             raise UsageError(f"the strategy {name!r} cannot {what}", hint="leave it out, or choose another strategy")
-    strategy = _with(name, Strategy)
+    protocol: Any = Strategy
     if abilities.all_at_once:
-        strategy = _with(name, ChoosesAllAtOnce)
-    if abilities.accuracy:
-        strategy = _with(name, AimsAtAccuracy)
-    settings = Settings(base, repetitions, patience, accuracy)
-    return ValidatedStrategy(name, abilities, strategy).configured(settings)
-
-
-def _with(name: str, protocol: Any) -> Strategy:
-    """Return the strategy of a name if it has all of a protocol."""
-    extension_point: ExtensionPoint[Strategy] = ExtensionPoint(
-        STRATEGIES.noun, STRATEGIES.group, protocol, STRATEGIES.builtin
-    )
-    return extension_point.load(name)
+        protocol = ChoosesAllAtOnce
+    elif abilities.accuracy:
+        protocol = AimsAtAccuracy
+    loaded: Strategy = replace(STRATEGIES, protocol=protocol).load(name)  # type: ignore[assignment]
+    strategy = ValidatedStrategy(name, abilities, loaded.configured(Settings(base, repetitions, patience, accuracy)))
+    if not callable(getattr(strategy.strategy, "suggest", None)):
+        raise strategy.broken(f"with settings it becomes a {type(strategy.strategy).__name__}, which suggests nothing")
+    return strategy
 
 
 @dataclass(frozen=True)
@@ -96,14 +87,7 @@ class ValidatedStrategy:
     abilities: Abilities
     strategy: Strategy
 
-    def configured(self, settings: Settings) -> ValidatedStrategy:
-        """Return it with settings, as far as its abilities heed them."""
-        made = self.strategy.configured(settings)
-        if not callable(getattr(made, "suggest", None)):
-            raise self._broken(f"with settings it becomes a {type(made).__name__}, which suggests nothing")
-        return ValidatedStrategy(self.name, self.abilities, made)
-
-    def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
+    def suggest(self, state: PlanningState) -> Advice:
         """Return the next runs, most wanted first; the end, with the reason, where the strategy itself fails.
 
         Raises
@@ -113,29 +97,28 @@ class ValidatedStrategy:
             the strategy fails before anything is measured.
         """
         try:
-            advice = self.strategy.suggest(measured, space, budget, state)
+            advice = self.strategy.suggest(state)
         except Exception as error:
             failure = self._failed(error)
-            if not measured.counts.any():
+            if not state.measured.counts.any():
                 raise failure from error
             # what is measured must not be lost for that
             file = f", see {failure.where}" if failure.where else ""
             return Advice(stop=f"{failure.line}{file}; no further runs are chosen", budget_reached=True)
         if not isinstance(advice, Advice):
-            raise self._broken(f"it answers with {type(advice).__name__} instead of Advice")
+            raise self.broken(f"it answers with {type(advice).__name__} instead of Advice")
         for suggestion in advice.suggestions:
             if not isinstance(suggestion, Suggestion):
-                raise self._broken(f"it suggests a {type(suggestion).__name__} instead of a Suggestion")
+                raise self.broken(f"it suggests a {type(suggestion).__name__} instead of a Suggestion")
         indices = [suggestion.index for suggestion in advice.suggestions]
-        self._check_indices(indices, space)
+        self._check_indices(indices, state.space)
         for index in indices:
             if index in state.failed:
-                raise self._broken(f"it suggests {space.spelled(index)}, where a run failed")
-        if budget.core_hours is not None and indices:
-            cost = Forecast.of(measured, space, state).cost
-            total = 0.0 if cost is None else float(cost[indices].sum())
-            if total > budget.left + _TINY * budget.core_hours:
-                raise self._broken(f"its runs cost {total:.4g} core hours, and {budget.left:.4g} are left")
+                raise self.broken(f"it suggests {state.space.spelled(index)}, where a run failed")
+        if state.budget is not None and state.has_costs:
+            total = float(state.cost[indices].sum())
+            if total > state.left + _TINY * state.budget:
+                raise self.broken(f"its runs cost {total:.4g} core hours, and {state.left:.4g} are left")
         return advice
 
     def indices(self, space: Space) -> Ids:
@@ -172,11 +155,12 @@ class ValidatedStrategy:
     def _check_indices(self, indices: Sequence[object], space: Space) -> None:
         for index in indices:
             if not isinstance(index, int | np.integer) or isinstance(index, bool):
-                raise self._broken(f"it gives {index!r} for the number of a point")
+                raise self.broken(f"it gives {index!r} for the number of a point")
             if not 0 <= index < len(space.points):
-                raise self._broken(f"it suggests the point {index} of a space that has {len(space.points)}")
+                raise self.broken(f"it suggests the point {index} of a space that has {len(space.points)}")
 
-    def _broken(self, why: str) -> PluginError:
+    def broken(self, why: str) -> PluginError:
+        """Return the error that says which promise it breaks."""
         return PluginError(
             f"the strategy {self.name!r} does not do what it promises",
             where=f"{type(self.strategy).__module__}.{type(self.strategy).__qualname__}",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from buran.planning.forecast import Forecast
+from buran.planning.base import ONCE, Base, BeginsWithBase
 from buran.planning.observations import Observations
-from buran.planning.protocol import Advice, Budget, PlanningState
-from buran.planning.simple import ONCE, Base, BeginsWithBase, best_rated, nothing_left
+from buran.planning.protocol import Advice, PlanningState
 from buran.planning.space import Array, Space
 
 
@@ -23,22 +22,19 @@ class TensorGuided(BeginsWithBase):
 
     base: Base = ONCE
 
-    def next(
-        self, forecast: Forecast, measured: Observations, space: Space, budget: Budget, state: PlanningState
-    ) -> Advice:
+    def next(self, state: PlanningState) -> Advice:
         """Return the most uncertain points."""
-        assert forecast.cost is not None
-        possible = forecast.free & (forecast.cost <= budget.left) & (forecast.runs == 0)
+        possible = state.free & (state.cost <= state.left) & (state.runs == 0)
         if not possible.any():
-            open_ = bool((forecast.free & (forecast.runs == 0)).any())
-            return nothing_left(forecast) if open_ else Advice(stop="every point is measured")
-        spread, unknown = self._spread(measured, space, state.seed)
+            open_ = bool((state.free & (state.runs == 0)).any())
+            return state.nothing_left() if open_ else Advice(stop="every point is measured")
+        spread, unknown = self._spread(state.measured, state.space, state.seed)
         floor = np.finfo(np.float64).tiny
-        rating = 2 * np.log(np.maximum(spread, floor)) - np.log(np.maximum(forecast.cost, floor))
+        rating = 2 * np.log(np.maximum(spread, floor)) - np.log(np.maximum(state.cost, floor))
         rating = np.where(unknown, rating + 1e3, rating)
         why = {True: "a choice without measurements", False: "tensor models disagree"}
-        most = state.most or state.points
-        return best_rated(rating, possible, forecast, budget, most, lambda at: why[bool(unknown[at])])
+        wanted = replace(state, most=state.most or state.points)
+        return wanted.best_rated(rating, possible, lambda at: why[bool(unknown[at])])
 
     def _spread(self, measured: Observations, space: Space, seed: int) -> tuple[Array, Array]:
         """Return the ensemble's standard deviation of log times at each point, and where a choice is unknown."""

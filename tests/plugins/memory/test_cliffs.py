@@ -19,7 +19,7 @@ from buran.modeling.priors.prior import Column
 from buran.planning.belief import belief_of
 from buran.planning.design import DESIGN, gains
 from buran.planning.observations import Observations
-from buran.planning.protocol import Budget, PlanningState
+from buran.planning.protocol import PlanningState
 from buran.planning.space import Space
 from buran.plugins.memory.outgrown import Outgrown
 from buran.workflow import plan
@@ -62,8 +62,7 @@ def test_one_run_beyond_a_cliff_is_worth_more_than_all_before_it() -> None:
     assert beliefs[0] is not None and beliefs[1] is not None
     gain, unaware = (gains(belief) for belief in beliefs if belief is not None)
     assert gain[:5].max() < 0.05 and gain[6:].min() > 0.8 and unaware[6] < 0.6
-    state, budget = PlanningState(0, frozenset(), (), None, None, None), Budget(40.0, 0.0)
-    chosen = [each.index for each in DESIGN.suggest(told, space, budget, state).suggestions]
+    chosen = [each.index for each in DESIGN.suggest(PlanningState(told, space, 40.0)).suggestions]
     assert chosen[0] >= 6
 
 

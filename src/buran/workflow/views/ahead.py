@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from buran.campaign.plan import Bundle, Mode, Plan, Purpose, Run
+from buran.planning.base import pilot_indices
 from buran.planning.draft import Draft
-from buran.planning.pilot import pilot_indices
 from buran.planning.planner import next_plan
 from buran.planning.question import Question, RunTimes
 from buran.reporting.summary import NextPlan

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
+from buran.planning.base import Base
 from buran.planning.observations import Observations
-from buran.planning.simple import Base
 from buran.planning.space import Array, Ids, Mask, Space, cheapest_first
 from buran.planning.strategies import strategy_of
 from buran.profiles.experiment.table import Experiment

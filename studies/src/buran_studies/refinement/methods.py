@@ -23,7 +23,7 @@ from buran.measurement.toolchain.hook_cost import cost_of_hooks
 from buran.measurement.toolchain.static_features import StaticFeatures
 from buran.modeling.experiments import model_experiment
 from buran.modeling.pmnf import ModelSet, SearchOptions
-from buran.planning.pilot import pilot_indices
+from buran.planning.base import pilot_indices
 from buran.profiles.experiment.table import Experiment
 from buran_studies.extrap import times_by_extrap
 from buran_studies.refinement.lab import Lab, Program, target_of

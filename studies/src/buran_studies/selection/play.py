@@ -12,7 +12,7 @@ from buran.modeling.pmnf.repetitions import over_repetitions, scatter_of
 from buran.modeling.priors.prior import Prior
 from buran.planning.base import base_indices
 from buran.planning.observations import Observations
-from buran.planning.protocol import Budget, PlanningState, Strategy
+from buran.planning.protocol import PlanningState, Strategy
 from buran.planning.space import Array, Ids, Space, cheapest_first
 
 MOST_ROUNDS = 1000
@@ -91,10 +91,10 @@ def play(
     left, lost, rounds = budget_core_hours, 0, 0
     measured = _seen(space, values, program_s, count, priors)
     while left > 0 and rounds < MOST_ROUNDS:
-        budget = Budget(budget_core_hours, budget_core_hours - left)
         if known:
             space = replace(space, known_s=program_s[np.arange(len(count)), np.minimum(count, program_s.shape[1] - 1)])
-        advice = strategy.suggest(measured, space, budget, PlanningState(seed=seed, most=most))
+        spent = budget_core_hours - left
+        advice = strategy.suggest(PlanningState(measured, space, budget_core_hours, spent, seed, most=most))
         if not advice.suggestions:
             break
         rounds += 1

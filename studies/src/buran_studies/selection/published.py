@@ -19,13 +19,11 @@ import numpy as np
 
 from buran.campaign.strategies import Abilities
 from buran.errors import FormatError
-from buran.planning.base import base_indices
-from buran.planning.forecast import Forecast
+from buran.planning.base import Base, base_indices
 from buran.planning.gpr import repetition_weight
 from buran.planning.observations import Observations
-from buran.planning.protocol import Advice, Budget, PlanningState, Strategy
+from buran.planning.protocol import Advice, PlanningState, Strategy
 from buran.planning.protocol import Settings as Wishes
-from buran.planning.simple import Base, nothing_left, suggestions
 from buran.planning.space import Array, Space
 from buran.planning.strategies import strategy_of
 from buran_studies.evaluation.evaluation import Beside, Evaluation, Table
@@ -138,19 +136,17 @@ class CostAlone:
         """Return it with another base."""
         return replace(self, base=settings.base or self.base)
 
-    def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
+    def suggest(self, state: PlanningState) -> Advice:
         """Return the next run."""
-        forecast = Forecast.of(measured, space, state)
-        opening = self.base.advice(forecast, space, budget)
+        opening = self.base.advice(state)
         if opening is not None:
             return opening
-        assert forecast.cost is not None
-        possible = forecast.free & (forecast.cost <= budget.left)
+        possible = state.free & (state.cost <= state.left)
         if not possible.any():
-            return nothing_left(forecast)
-        rating = forecast.cost**2 * repetition_weight(np.nan_to_num(measured.noise_percent), forecast.runs)
+            return state.nothing_left()
+        rating = state.cost**2 * repetition_weight(np.nan_to_num(state.measured.noise_percent), state.runs)
         place = int(np.argmin(np.where(possible, rating, np.inf)))
-        return Advice(suggestions([place], forecast, [-float(rating[place])], ["cheap"], budget))
+        return Advice(state.suggestions([place], [-float(rating[place])], ["cheap"]))
 
 
 STEPS = (

@@ -17,9 +17,9 @@ import numpy as np
 
 from buran.errors import UsageError
 from buran.modeling.pmnf import ModelFunction
+from buran.planning.base import Base
 from buran.planning.planner import BATCH
 from buran.planning.protocol import Strategy
-from buran.planning.simple import Base
 from buran.planning.space import Array, Space
 from buran.planning.strategies import strategy_of
 from buran.profiles.experiment.read import read_experiment
