@@ -14,13 +14,12 @@ from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
 from buran.cli.status import print_failures
-from buran.workflow.engine.batches import batch_request, division_of
-from buran.workflow.engine.jobs import engine_resources, resource_names
-from buran.workflow.views.summary import summarize
+from buran.workflow.engine.jobs import batch_request, division_of, engine_resources, resource_names
 from buran.workflow.history import History
+from buran.workflow.measure import plan_in_force
 from buran.workflow.session import open_session
-from buran.workflow.specs import plan_in_force
 from buran.workflow.steps import Course, Step
+from buran.workflow.views.summary import summarize
 
 min_version("9.20")
 

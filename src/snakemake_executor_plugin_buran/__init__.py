@@ -56,7 +56,7 @@ class Executor(RemoteExecutor):  # type: ignore[misc]
         from buran.workflow.engine.submitter import Submitter
 
         config = self.workflow.globals["config"]
-        words = [sys.executable, "-m", "buran.workflow.engine.job", config["campaign_file"], config["campaign_id"]]
+        words = [sys.executable, "-m", "buran.workflow.measure", config["campaign_file"], config["campaign_id"]]
         folder = Path.cwd()
         events = JobEvents.of_engine(folder / "logs" / "snakemake.log")
         name = self.workflow.executor_settings.scheduler

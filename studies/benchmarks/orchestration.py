@@ -52,9 +52,9 @@ from buran.measurement.store import ledger
 from buran.plugins.schedulers.tabled import seconds_of
 from buran.workflow.engine import controller
 from buran.workflow.history import History
+from buran.workflow.measure import plan_in_force
 from buran.workflow.plan import first_plan
 from buran.workflow.session import Session, open_session
-from buran.workflow.specs import plan_in_force
 from buran.workflow.views.summary import summarize
 
 _NODES = 4  # of the sandbox
@@ -307,7 +307,7 @@ def start_up(folder: Path, jobs: int = 5) -> dict[str, float]:
         build(session.target, layout, spec).write(layout.build_pointer(spec.hash))
     own = []
     for bundle in [bundle for bundle in plan.bundles if bundle.point["p"] == 1][:jobs]:
-        words = [sys.executable, "-m", "buran.workflow.engine.job", str(path), session.id, bundle.id]
+        words = [sys.executable, "-m", "buran.workflow.measure", str(path), session.id, bundle.id]
         before = cpu_s()
         subprocess.run(words, cwd=layout.root, check=True)
         outcome = BundleOutcome.read(layout.bundle_pointer(bundle.id))

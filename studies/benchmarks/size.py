@@ -39,10 +39,10 @@ from buran.files import not_synced
 from buran.measurement.bundle import slots_of
 from buran.measurement.store import ledger
 from buran.workflow.engine import controller
-from buran.workflow.engine.batches import Division
+from buran.workflow.engine.jobs import Division
+from buran.workflow.measure import plan_in_force, write_plan
 from buran.workflow.plan import first_plan
 from buran.workflow.session import Session, open_session
-from buran.workflow.specs import plan_in_force, write_plan
 from orchestration import RUNS_PER_POINT, campaign, command, fill, made_up_end, stand_ins, timed
 
 _RANKS = 100  # numbers of them

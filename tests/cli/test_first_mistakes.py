@@ -120,7 +120,7 @@ def test_a_point_that_there_is_not_says_which_values_there_are(point: str, why: 
     from buran.campaign.load import load_campaign
     from buran.cli.arguments import named_numbers
     from buran.errors import UsageError
-    from buran.workflow.remeasure import point_of
+    from buran.workflow.measure import point_of
 
     file = write(
         tmp_path,

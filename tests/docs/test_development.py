@@ -23,8 +23,7 @@ from buran.modeling.pmnf.model_set import SCHEMA, read_models
 from buran.profiles.experiment.read import detect_format, read_experiment
 from buran.profiles.metrics import metric_of, requested_by
 from buran.reporting.text import render
-from buran.workflow.engine.controller import find_profile
-from buran.workflow.engine.watchdog import StuckJobs
+from buran.workflow.engine.controller import StuckJobs, find_profile
 from buran.workflow.history import History
 from buran.workflow.plan import first_plan
 from buran.workflow.report import gather, write_results

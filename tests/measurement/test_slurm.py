@@ -17,7 +17,7 @@ from buran.measurement.schedulers import jobs, slurm, slurm_words
 from buran.measurement.schedulers.base import Allocation, Partition, mismatch, misplaced
 from buran.measurement.schedulers.jobs import Job, JobRequest, JobState, NotSubmitted, Refusal, Submission
 from buran.measurement.schedulers.slurm import SLURM
-from buran.workflow.engine.watchdog import StuckJobs
+from buran.workflow.engine.controller import StuckJobs
 
 LINE = (
     "JobId=12 JobName=a b=c UserId=u(1) GroupId=g(1) Priority=1 Account=(null) QOS=normal JobState=RUNNING "

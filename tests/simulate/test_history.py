@@ -25,11 +25,11 @@ from buran.measurement.store import ledger
 from buran.workflow.collect import overhead
 from buran.workflow.findings import Findings
 from buran.workflow.history import FinishedRun, History
+from buran.workflow.measure import plan_in_force
 from buran.workflow.overhead import instrumented
 from buran.workflow.plan import first_plan, run_times_at
 from buran.workflow.report import write_results
 from buran.workflow.session import Session, open_session
-from buran.workflow.specs import plan_in_force
 from buran.workflow.views.ahead import Ahead
 from buran.workflow.views.summary import summarize
 from buran_studies.simulate.in_process import carry_out

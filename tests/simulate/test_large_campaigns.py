@@ -19,11 +19,10 @@ from buran.measurement.bundle import slots_of
 from buran.measurement.store import ledger, store
 from buran.reporting.summary import CampaignSummary
 from buran.workflow.history import History
-from buran.workflow.measure import measure_jobs
+from buran.workflow.measure import measure_jobs, plan_in_force, write_plan
 from buran.workflow.plan import first_plan
 from buran.workflow.report import write_results
 from buran.workflow.session import Session, open_session
-from buran.workflow.specs import plan_in_force, write_plan
 from buran.workflow.views.summary import summarize
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import opened

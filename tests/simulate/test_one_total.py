@@ -21,8 +21,8 @@ from buran.modeling.pmnf.terms import power
 from buran.modeling.priors.prior import Column, Prior
 from buran.modeling.priors.resilient import fit_priors
 from buran.workflow.history import History
+from buran.workflow.program import add_up
 from buran.workflow.report import link_latest, write_results
-from buran.workflow.run_time import add_up
 from buran.workflow.views.ahead import Ahead
 from buran.workflow.views.summary import summarize
 from buran_studies.simulate.in_process import carry_out

@@ -10,13 +10,12 @@ import pytest
 from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Plan
 from buran.files import write_json
-from buran.workflow.engine import batches
-from buran.workflow.engine.batches import batch_request, division_of, together
-from buran.workflow.engine.jobs import STARTUP_S, job_limit_s, job_request
+from buran.workflow.engine import jobs as engine_jobs
+from buran.workflow.engine.jobs import STARTUP_S, batch_request, division_of, job_limit_s, job_request, together
 from buran.workflow.engine.submitter import tasks_of
+from buran.workflow.measure import jobs_in, plan_in_force
 from buran.workflow.plan import first_plan
 from buran.workflow.session import Session, open_session
-from buran.workflow.specs import jobs_in, plan_in_force
 from workbench import Workbench
 
 pytestmark = [pytest.mark.mpi]
@@ -85,8 +84,8 @@ def test_as_many_points_share_a_job_as_take_ten_minutes(workbench: Workbench) ->
 def test_very_many_jobs_are_one_for_the_engine(
     workbench: Workbench, monkeypatch: pytest.MonkeyPatch, points_per_job: int, jobs: list[int]
 ) -> None:
-    monkeypatch.setattr(batches, "_MOST_JOBS", 3)
-    monkeypatch.setattr(batches, "_LONGEST_ARRAY", 2)
+    monkeypatch.setattr(engine_jobs, "_MOST_JOBS", 3)
+    monkeypatch.setattr(engine_jobs, "_LONGEST_ARRAY", 2)
     session, plan = planned(workbench, points_per_job, "n")
     layout = session.layout
     apart = batches_of(session, plan)

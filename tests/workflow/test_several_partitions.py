@@ -14,12 +14,18 @@ from buran.files import write_json
 from buran.measurement.bundle import meter_of
 from buran.measurement.schedulers import slurm
 from buran.measurement.schedulers.base import Allocation, Partition, Scheduler, spread
-from buran.workflow.engine.batches import division_of, together
-from buran.workflow.engine.jobs import engine_resources, job_request, request_from, resource_names
+from buran.workflow.engine.jobs import (
+    division_of,
+    engine_resources,
+    job_request,
+    request_from,
+    resource_names,
+    together,
+)
 from buran.workflow.engine.partition import check_now, local_room, measured_in, measured_locally
+from buran.workflow.measure import plan_in_force
 from buran.workflow.plan import first_plan
 from buran.workflow.session import open_session
-from buran.workflow.specs import plan_in_force
 from workbench import Workbench
 
 pytestmark = [pytest.mark.mpi]

@@ -14,7 +14,7 @@ from buran.files import write_json
 from buran.measurement.bundle import slots_of
 from buran.measurement.schedulers.jobs import JobEvents
 from buran.measurement.store import claims, store
-from buran.workflow.engine.batches import division_of
+from buran.workflow.engine.jobs import division_of
 from buran.workflow.findings import Findings
 from buran.workflow.history import History
 from buran.workflow.plan import first_plan

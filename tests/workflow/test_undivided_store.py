@@ -26,7 +26,7 @@ from buran.measurement import bundle as measuring
 from buran.measurement.store import ledger, store
 from buran.workflow.engine import controller
 from buran.workflow.history import History
-from buran.workflow.remeasure import open_generation
+from buran.workflow.measure import open_generation
 from buran.workflow.session import Session, open_session
 from buran.workflow.views.summary import summarize
 from buran.workflow.views.verify import differences

@@ -9,7 +9,7 @@ import pytest
 
 from buran.measurement.schedulers.jobs import Job, JobEvents
 from buran.measurement.schedulers.slurm import SLURM
-from buran.workflow.engine.watchdog import StuckJobs, Watchdog, wait_for_jobs
+from buran.workflow.engine.controller import StuckJobs, Watchdog, wait_for_jobs
 
 
 def test_news_are_told_and_jobs_that_may_never_start_are_named_once(

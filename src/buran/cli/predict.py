@@ -229,7 +229,7 @@ def _run_times(
 ) -> tuple[list[str], list[list[Any]]]:
     import numpy as np
 
-    from buran.workflow.run_time import with_parts
+    from buran.workflow.program import with_parts
 
     if times:
         whole = with_parts(whole, startup, times[0])

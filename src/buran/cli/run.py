@@ -19,8 +19,7 @@ from buran.wording import counted
 
 if TYPE_CHECKING:
     from buran.measurement.schedulers.base import Scheduler
-    from buran.workflow.engine.controller import End, EngineProfile
-    from buran.workflow.engine.watchdog import Watchdog
+    from buran.workflow.engine.controller import End, EngineProfile, Watchdog
     from buran.workflow.session import Session
 
 _LONGEST = 16  # lines of a log
@@ -106,7 +105,7 @@ def _adopt(session: Session) -> None:
 def _open_generations(session: Session, points: Sequence[str]) -> None:
     """Open a new generation of runs at each point, given as ``p=4,n=1000``."""
     from buran.cli.arguments import named_numbers
-    from buran.workflow.remeasure import open_generation, point_of
+    from buran.workflow.measure import open_generation, point_of
 
     campaign = session.campaign
     known = {value for at in (*campaign.points, *campaign.evaluation_points) for value in at.values()}
@@ -198,10 +197,9 @@ def _preview(session: Session, where: EngineProfile) -> None:
     """Show the next plan, its cost and, where measurements are jobs of ours, the submission of the largest point's."""
     from buran.cli.plan import show_cost
     from buran.measurement.schedulers.jobs import Submission
-    from buran.workflow.engine.batches import jobs_of, together
-    from buran.workflow.engine.jobs import launch_lines
+    from buran.workflow.engine.jobs import jobs_of, launch_lines, together
     from buran.workflow.history import History
-    from buran.workflow.specs import name_of
+    from buran.workflow.measure import name_of
     from buran.workflow.views.ahead import Ahead
     from buran.workflow.views.summary import summarize
 
@@ -263,26 +261,26 @@ class _Drivers:
         """Run the engine until nothing is left that starting it again could mend."""
         from buran.measurement.machine.process import Interrupted, interruptible
         from buran.measurement.schedulers.jobs import JobEvents
-        from buran.workflow.engine import controller, watchdog
+        from buran.workflow.engine import controller
 
         restarts, events, folder = 0, JobEvents.of_engine(self.log), self.session.layout.root
-        stuck = watchdog.StuckJobs(scheduler, _say)
+        stuck = controller.StuckJobs(scheduler, _say)
         while True:
             try:
                 with interruptible():
-                    watchdog.wait_for_jobs(folder, stuck)
+                    controller.wait_for_jobs(folder, stuck)
             except Interrupted:
                 self._leave(scheduler, cancel)
                 return controller.End(Exit.INTERRUPTED, interrupted=True)
             events.begin()
-            end = self.locally(retry_failed and not restarts, watchdog.Watchdog(folder, stuck, events, _say))
+            end = self.locally(retry_failed and not restarts, controller.Watchdog(folder, stuck, events, _say))
             if end.interrupted:
                 self._leave(scheduler, cancel)
                 return end
             outcomes = events.outcomes()
             for line in outcomes.words:
                 _say(line)
-            if end.code == 0 or restarts == watchdog.MOST_RESTARTS or not outcomes.may_resume:
+            if end.code == 0 or restarts == controller.MOST_RESTARTS or not outcomes.may_resume:
                 return end
             restarts += 1
             _say("some jobs did not get to their end; going on with what is left")

@@ -110,9 +110,9 @@ class PlanningState:
         return self._core_hours(np.where(self.runs == 0, worst_s, self.predicted_s))
 
     def _core_hours(self, seconds: Array) -> Array:
-        """Return what runs of so many seconds without hooks are charged, first ones with what is made beside them."""
-        beside = self.space.first_runs * self.space.core_hours(seconds / self.space.overhead)
-        return self.space.core_hours(seconds) + np.where(self.runs == 0, beside, 0.0)
+        """Return what runs of so many seconds without hooks are charged, first ones with the runs that go with them."""
+        further = self.space.first_runs * self.space.core_hours(seconds / self.space.overhead)
+        return self.space.core_hours(seconds) + np.where(self.runs == 0, further, 0.0)
 
     def suggestions(self, chosen: list[int], scores: list[float], reasons: list[str]) -> tuple[Suggestion, ...]:
         """Return runs with their numbers, without those that no longer fit into the budget after those before them."""

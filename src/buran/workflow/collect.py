@@ -17,6 +17,9 @@ from buran.campaign.records import RECORD
 from buran.features import sampled_metrics
 from buran.instrumentation.measured import Overhead
 from buran.measurement.attempt import PROFILE
+from buran.modeling.exact.effort import effort_of
+from buran.modeling.pmnf.terms import Array, predict
+from buran.modeling.priors.paths import taken_up
 from buran.profiles.call_paths import read_profile
 from buran.profiles.experiment.build import Run, experiment_from_profiles, unique_points
 from buran.profiles.experiment.table import AGGREGATES, Experiment
@@ -220,3 +223,13 @@ def of_whole_program(
         root = tree.regions[tree.region[0]]
     whole = CallTree((root,), region=np.zeros(1, dtype=np.int64), parent=np.full(1, -1, dtype=np.int64))
     return Experiment(tuple(parameters), points, whole, values, dict(units))
+
+
+def counts_at(counted: Sequence[Run], metric: str, tree: CallTree, points: Array) -> Array | None:
+    """Return a count, mean over ranks, shape (call path of `tree`, point); None where it was not counted."""
+    runs = [run for run in counted if metric in run[2].metrics]
+    if not runs:
+        return None
+    table = only(experiment_from_profiles(runs), [metric])
+    counts = taken_up(table.over_locations(metric, "mean"), table.tree, tree)
+    return predict(effort_of(table.points, counts, metric=metric, exact=True).functions, points)

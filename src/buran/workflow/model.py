@@ -44,12 +44,10 @@ from buran.profiles.profile import NO_CALL_PATHS
 from buran.reporting.content import EvaluationTest
 from buran.workflow import collect
 from buran.workflow.findings import Findings
-from buran.workflow.foreign import with_foreign
 from buran.workflow.history import FinishedRun, History
 from buran.workflow.notes import crowded_points, points_without_cores
-from buran.workflow.pool import pooled_times
-from buran.workflow.program_model import FILE, choose_kind, cross_validated, fit_program, in_words, write_program
-from buran.workflow.run_time import add_up
+from buran.workflow.pool import pooled_times, with_foreign
+from buran.workflow.program import FILE, add_up, choose_kind, cross_validated, fit_program, in_words, write_program
 from buran.workflow.session import Session
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from buran.measurement.machine.machine import disturbances
 from buran.modeling.priors.steps import Repeats
 from buran.reporting.summary import AccountItem, simulated
 from buran.wording import counted
-from buran.workflow import program_model
+from buran.workflow import program
 from buran.workflow.collect import baseline, in_store, lost
 from buran.workflow.findings import Findings
 from buran.workflow.history import FinishedRun, History
@@ -137,7 +137,7 @@ def _kind(findings: Findings, campaign: Campaign) -> list[str]:
     kind, reason = findings.program_model
     if kind != "cpr":
         return [f"The run time of the program is modelled in normal form: {reason}."] if reason else []
-    sentences = [f"A tensor model (latest/{program_model.FILE}) predicts the run time of the program: {reason}."]
+    sentences = [f"A tensor model (latest/{program.FILE}) predicts the run time of the program: {reason}."]
     if campaign.choices:
         at = ", ".join(f"{name} = {campaign.target[name]}" for name in campaign.choices)
         sentences.append(f"Models of call paths are for {at}.")

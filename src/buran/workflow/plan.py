@@ -29,12 +29,12 @@ from buran.planning.planner import next_plan
 from buran.planning.question import Candidate, Knowledge, Question, RunTimes
 from buran.planning.space import Array
 from buran.profiles.metrics import uncounted
-from buran.workflow import program_model
+from buran.workflow import program
 from buran.workflow.collect import as_array, baseline, run_times
 from buran.workflow.findings import Findings
-from buran.workflow.foreign import foreign_points
 from buran.workflow.history import FinishedRun, History
 from buran.workflow.overhead import missed_limit
+from buran.workflow.pool import foreign_points
 from buran.workflow.refine import begins_with_pilot, rules_of
 from buran.workflow.session import Session
 
@@ -391,8 +391,8 @@ def tensor_model(history: History, findings: Findings) -> Callable[[Array], Arra
     from buran.modeling.tensor.axes import columns_of
 
     models_file = history.layout.models(history.campaign, findings.iteration)
-    tensor = load_model(models_file.with_name(program_model.FILE))[0]
-    return lambda points: tensor.predict(columns_of(program_model.in_words(points)), "clamp", "mean")[0]
+    tensor = load_model(models_file.with_name(program.FILE))[0]
+    return lambda points: tensor.predict(columns_of(program.in_words(points)), "clamp", "mean")[0]
 
 
 def run_times_at(history: History, findings: Findings, points: Sequence[Point]) -> RunTimes:

@@ -1,20 +1,24 @@
-"""Times of other runs for the models of an iteration: under earlier filters, and of runs that counted."""
+"""Times of other runs for the models of an iteration: under earlier filters, of runs that counted, and elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from statistics import median
 
 import numpy as np
 
+from buran.campaign.config import Campaign
 from buran.campaign.plan import Mode
 from buran.campaign.point import Point
+from buran.features import FEATURES
 from buran.instrumentation.filter_file import Filter, parse
 from buran.instrumentation.pooling import EarlierRuns, HookCost, Pooled, hook_cost, pool
-from buran.instrumentation.prediction import reached_by_filters, symbol_of
+from buran.instrumentation.prediction import FILTERABLE, reached_by_filters, symbol_of
 from buran.measurement.attempt import PROFILE
 from buran.profiles.call_paths import read_profile
+from buran.profiles.experiment.merge import add_points, project
+from buran.profiles.experiment.table import Experiment
 from buran.profiles.profile import Region
 from buran.workflow.collect import experiment_of, profiles_of
 from buran.workflow.history import FinishedRun, History
@@ -118,3 +122,39 @@ def _visits(run: FinishedRun, parameters: Sequence[str]) -> float:
     assert table is not None
     hooked = reached_by_filters(table.tree)
     return float(np.nansum(table.over_locations("visits", "sum")[hooked[table.tree.region]]))
+
+
+def foreign_tables(campaign: Campaign) -> Iterator[Experiment]:
+    """Yield the tables that features bring; raises `ConfigError`."""
+    for feature in FEATURES:
+        if feature.foreign is not None and (table := feature.foreign(campaign)) is not None:
+            yield table
+
+
+def foreign_points(campaign: Campaign) -> frozenset[Point]:
+    """Return the points of the campaign that were timed elsewhere; raises `ConfigError`."""
+    return frozenset(
+        Point.of(dict(zip(table.parameters, row, strict=True)))
+        for table in foreign_tables(campaign)
+        for row in table.points.tolist()
+    )
+
+
+def with_foreign(campaign: Campaign, own: Pooled | None) -> Pooled | None:
+    """Return the campaign's times with those of other points that were measured elsewhere.
+
+    Functions that have no hooks here give their times to their callers. Where a point has times of both, those of the
+    campaign count.
+    """
+    for table in foreign_tables(campaign):
+        if own is None:
+            repetitions = table.over_locations("time").shape[2]
+            own = Pooled.of(table, np.ones(repetitions, dtype=bool), HookCost(0.0, 0.0))
+            continue
+        symbols = set(map(symbol_of, own.uncorrected.tree.regions))
+
+        def stays(region: Region, known: set[str] = symbols) -> bool:
+            return region.paradigm not in FILTERABLE or symbol_of(region) in known
+
+        own = replace(own, table=add_points(own.table, project(table, stays)))
+    return own

@@ -34,7 +34,7 @@ from buran.reporting.content import Report, Untested, total_at_target, unknown_a
 from buran.reporting.headline import headline_of
 from buran.reporting.summary import CampaignSummary
 from buran.wording import Category
-from buran.workflow import program_model
+from buran.workflow import program
 from buran.workflow.collect import baseline, in_store, profiles_of
 from buran.workflow.correct import correct_kernels
 from buran.workflow.filter_list import current_list, overhead_by_point, recommended_filter
@@ -44,8 +44,8 @@ from buran.workflow.notes import notes_of
 from buran.workflow.overhead import instrumentation
 from buran.workflow.page import course_of, measured_on, no_models, write_page
 from buran.workflow.plan import question_of, run_times_at, tensor_model
+from buran.workflow.program import RUN_TIME, with_parts
 from buran.workflow.refine import rules_of
-from buran.workflow.run_time import RUN_TIME, with_parts
 from buran.workflow.session import Session
 from buran.workflow.views.changes import CAMPAIGN, FoundReport
 from buran.workflow.views.summary import summarize
@@ -90,7 +90,7 @@ def _write_results(history: History, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     _copy_campaign_file(session.campaign.path, folder / CAMPAIGN)
     results = [layout.models(session.id, last), layout.findings(session.id, last)]
-    results += layout.iteration(session.id, last).glob(program_model.FILE)
+    results += layout.iteration(session.id, last).glob(program.FILE)
     for result in results:
         shutil.copy(result, folder / result.name)
     table = layout.table(session.id, last).read_bytes()

@@ -14,13 +14,12 @@ from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Plan
 from buran.files import write_text
 from buran.workflow.history import History
-from buran.workflow.measure import make_build, measure_jobs
+from buran.workflow.measure import jobs_in, make_build, measure_jobs, plan_in_force, write_build_spec, write_plan
 from buran.workflow.model import make_models
 from buran.workflow.plan import make_plan
 from buran.workflow.refine import refined_filter, start_build, starts_by_itself
 from buran.workflow.report import write_results
 from buran.workflow.session import Session
-from buran.workflow.specs import jobs_in, plan_in_force, write_build_spec, write_plan
 
 
 @dataclass(frozen=True)

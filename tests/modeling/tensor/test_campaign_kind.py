@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from buran.modeling.tensor import load_model
-from buran.workflow.program_model import choose_kind, cross_validated, fit_program, write_program
+from buran.workflow.program import choose_kind, cross_validated, fit_program, write_program
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from buran.plugins.memory.tuning import SPEED_NOISE
 from buran.profiles.startup import is_startup_or_shutdown
 from buran.workflow.history import History
 from buran.workflow.model import accounts_of, gather, path_models
-from buran.workflow.run_time import with_parts
+from buran.workflow.program import with_parts
 from buran.workflow.session import Session
 
 _WHAT = "times on another machine cannot be predicted"

@@ -23,8 +23,7 @@ from buran.profiles.experiment.merge import merge_metrics, project
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.profile import CallTree
 from buran.reporting.content import Report
-from buran.workflow.collect import only
-from buran.workflow.counts import counts_at
+from buran.workflow.collect import counts_at, only
 from buran.workflow.history import History
 from buran.workflow.report import counting_runs, newest_runs
 

@@ -27,7 +27,7 @@ from buran.measurement.schedulers.jobs import (
     Refusal,
     Submission,
 )
-from buran.workflow.specs import jobs_in, name_of
+from buran.workflow.measure import jobs_in, name_of
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 2.0, 60.0  # between tries at a scheduler that takes nothing
 _FORGOTTEN_S = 60.0  # after which a job that the scheduler does not know any more is over

@@ -25,7 +25,7 @@ from buran.measurement.store import claims, ledger, store
 from buran.measurement.store.ledger import Entry
 from buran.reporting.summary import AccountItem, CampaignSummary, Failure, PlannedPoint, Queue, Row, ToCome, simulated
 from buran.workflow.history import History
-from buran.workflow.specs import jobs_in
+from buran.workflow.measure import jobs_in
 from buran.workflow.views.changes import changes_in_words
 from buran.workflow.views.remaining import PredictedRuns, Remaining
 
