@@ -47,8 +47,8 @@ from buran.instrumentation.prediction import symbol_of
 from buran.measurement.build import build, tree
 from buran.profiles.profile import Profile
 from buran.profiles.symbols import symbols_alike
-from buran.workflow.history import History
-from buran.workflow.refine import known_verdicts, refinement_of, rules_of
+from buran.workflow.history import History, rules_of
+from buran.workflow.refine import known_verdicts, refinement_of
 from buran.workflow.session import open_session
 from overhead import cpu_time_s
 

@@ -15,7 +15,8 @@ from buran.measurement.toolchain.static_features import StaticFeatures, StaticFu
 from buran.planning.question import Candidate, Question
 from buran.wording import Category
 from buran.workflow.history import History
-from buran.workflow.refine import _published, _started, begins_with_pilot, start_build, static_features
+from buran.workflow.plan import begins_with_pilot
+from buran.workflow.refine import _published, _started, start_build, static_features
 
 POINT = Point.of({"p": 1})
 

@@ -22,12 +22,12 @@ from buran.cli import main
 from buran.errors import FormatError
 from buran.files import not_synced
 from buran.measurement.store import ledger
-from buran.workflow.collect import overhead
 from buran.workflow.findings import Findings
-from buran.workflow.history import FinishedRun, History
+from buran.workflow.history import FinishedRun, History, overhead
 from buran.workflow.measure import plan_in_force
 from buran.workflow.overhead import instrumented
-from buran.workflow.plan import first_plan, run_times_at
+from buran.workflow.plan import first_plan
+from buran.workflow.program import run_times_at
 from buran.workflow.report import write_results
 from buran.workflow.session import Session, open_session
 from buran.workflow.views.ahead import Ahead

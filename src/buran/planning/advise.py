@@ -12,8 +12,9 @@ from buran.campaign.mistakes import did_you_mean
 from buran.campaign.space import MOST_POINTS
 from buran.errors import UsageError, check_coordinates
 from buran.planning.observations import Observations
-from buran.planning.protocol import Advice, PlanningState, Strategy
+from buran.planning.protocol import Advice, PlanningState
 from buran.planning.space import Array, Space, cheapest_first
+from buran.planning.strategies import ValidatedStrategy
 from buran.planning.unguided import FULL
 
 
@@ -100,7 +101,7 @@ def _check_parameter(name: str, parameters: Sequence[str], where: str) -> None:
 
 
 def advise(
-    state: PlanningState, measured_cores: Array, strategy: Strategy, budget_text: str | None = None
+    state: PlanningState, measured_cores: Array, strategy: ValidatedStrategy, budget_text: str | None = None
 ) -> Recommendation:
     """Ask a strategy what to measure next.
 

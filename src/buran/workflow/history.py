@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
+from statistics import median
 
 from buran.campaign.layout import Layout
 from buran.campaign.plan import BuildSpec, Mode, Plan, Purpose
@@ -21,6 +22,8 @@ from buran.campaign.records import (
     read_build,
     read_run,
 )
+from buran.instrumentation.filter_file import format_filter, parse
+from buran.instrumentation.measured import Overhead
 from buran.measurement.build import STATIC
 from buran.measurement.toolchain.static_features import StaticFeatures
 from buran.modeling.pmnf.model_set import ModelSet, read_models
@@ -29,6 +32,11 @@ from buran.profiles.experiment.jsonl import read_jsonl
 from buran.profiles.experiment.table import Experiment
 from buran.workflow.findings import Findings
 from buran.workflow.session import Session
+
+
+def rules_of(filter_text: str) -> str:
+    """Return a filter without its comments: what decides whether two builds are the same."""
+    return format_filter(parse(filter_text)) if filter_text else ""
 
 
 @dataclass(frozen=True)
@@ -243,3 +251,99 @@ class History:
             return path.read_text(encoding="utf-8") if path.is_file() else None
 
         return cache(read)
+
+
+Taken = Callable[[FinishedRun], float]
+"""What of a run is looked at."""
+
+
+def wall_s(run: FinishedRun) -> float:
+    """Return the wall time in seconds."""
+    return run.wall_s
+
+
+def walls_by_point(runs: Iterable[FinishedRun], taken: Taken = wall_s) -> dict[Point, list[float]]:
+    """Return the wall times of runs in seconds."""
+    walls: dict[Point, list[float]] = {}
+    for run in runs:
+        walls.setdefault(run.point, []).append(taken(run))
+    return walls
+
+
+def baseline(runs: Iterable[FinishedRun], purpose: Purpose, taken: Taken = wall_s) -> dict[Point, list[float]]:
+    """Return the baseline's wall times in seconds by point."""
+    return walls_by_point((run for run in runs if run.is_baseline and run.purpose is purpose), taken)
+
+
+OF_THE_PROGRAM = (Mode.VANILLA, Mode.TIME)
+"""Runs whose totals are those of the program; builds that count do other work as well."""
+
+
+def run_times(
+    runs: Sequence[FinishedRun], purpose: Purpose, taken: Taken = wall_s, least: float = 1.0
+) -> dict[Point, list[float]]:
+    """Return wall times of the whole program in seconds by point: the baseline's, elsewhere estimated ones.
+
+    Parameters
+    ----------
+    taken
+        What runs have taken; seconds by default.
+    least
+        See `estimated_times`.
+    """
+    return estimated_times(runs, purpose, taken, least) | baseline(runs, purpose, taken)
+
+
+def estimated_times(
+    runs: Sequence[FinishedRun], purpose: Purpose, taken: Taken = wall_s, least: float = 1.0
+) -> dict[Point, list[float]]:
+    """Return what the whole program takes in seconds at the points where the baseline did not run.
+
+    That are the times of runs with hooks, divided by what these take longer under the same filter at the points that
+    have both. Hooks make no program faster: what looks like that is noise.
+
+    Parameters
+    ----------
+    least
+        By which factor hooks change what is `taken`, at least; 0 for what may become less.
+    """
+    times = baseline(runs, purpose, taken)
+    timed = [run for run in runs if run.mode is Mode.TIME and run.purpose is purpose]
+    estimated: dict[Point, list[float]] = {}
+    for filter_text in timed_filters(timed):  # later filters have fewer hooks: theirs are taken
+        hooked = walls_by_point((run for run in timed if run.filter_text == filter_text), taken)
+        both = [point for point in hooked if point in times]  # in order: sums of floats depend on it
+        if not both:
+            continue
+        without = sum(median(times[point]) for point in both)
+        slower = sum(median(hooked[point]) for point in both) / without if without else 1.0
+        factor = max(slower, least) or 1.0
+        estimated |= {point: [wall / factor for wall in walls] for point, walls in hooked.items()}
+    return {point: walls for point, walls in estimated.items() if point not in times}
+
+
+def overhead(runs: Sequence[FinishedRun]) -> tuple[Overhead, ...]:
+    """Compare the CPU time of instrumented runs with that of the baseline runs next to them: of an iteration and point.
+
+    This is what overhead means wherever it is shown. Warm-ups are no part of it: they are no finished runs.
+    """
+    numbers = {text: number for number, text in enumerate(timed_filters(runs))}
+    groups: dict[tuple[int, Point], list[FinishedRun]] = {}
+    for run in runs:
+        groups.setdefault((run.iteration, run.point), []).append(run)
+    overheads = []
+    for (_, point), members in sorted(groups.items(), key=lambda item: item[0]):
+        cpu_s = {mode: [run.cpu_s for run in members if run.mode is mode] for mode in Mode}
+        timed = [run for run in members if run.mode is Mode.TIME]
+        if not cpu_s[Mode.VANILLA] or not timed:
+            continue
+        base = median(cpu_s[Mode.VANILLA])
+        ratios = {mode: median(values) / base if values and base > 0 else None for mode, values in cpu_s.items()}
+        number = numbers[timed[0].filter_text]
+        overheads.append(Overhead(dict(point), number, base, ratios[Mode.TIME], ratios[Mode.EFFORT]))
+    return tuple(overheads)
+
+
+def timed_filters(runs: Iterable[FinishedRun]) -> list[str]:
+    """Return the filters that runs were timed under, in order: what the numbers of filters count."""
+    return list(dict.fromkeys(run.filter_text for run in runs if run.mode is Mode.TIME))

@@ -44,7 +44,7 @@ from buran.profiles.profile import NO_CALL_PATHS
 from buran.reporting.content import EvaluationTest
 from buran.workflow import collect
 from buran.workflow.findings import Findings
-from buran.workflow.history import FinishedRun, History
+from buran.workflow.history import FinishedRun, History, baseline, overhead, run_times
 from buran.workflow.notes import crowded_points, points_without_cores
 from buran.workflow.pool import pooled_times, with_foreign
 from buran.workflow.program import FILE, add_up, choose_kind, cross_validated, fit_program, in_words, write_program
@@ -285,7 +285,7 @@ def _fit_program(history: History, runs: Sequence[FinishedRun], times: ModelSet 
     """Fit models of the program's run time."""
     campaign = history.session.campaign
     parameters, choices = campaign.parameters, campaign.choices
-    walls = collect.run_times(runs, Purpose.MODEL)  # those of pilots are too small to predict others
+    walls = run_times(runs, Purpose.MODEL)  # those of pilots are too small to predict others
     points, medians = collect.as_array(walls, parameters), np.array([median(times) for times in walls.values()])
     runtime = _runtime(points, medians, parameters) if walls else None
     shortest_s = float(min(map(min, walls.values()), default=0.0))
@@ -333,7 +333,7 @@ def _findings(
         runtime=program.runtime,
         startup=program.startup,
         shortest_run_s=program.shortest_s,
-        overhead=collect.overhead(material.runs),
+        overhead=overhead(material.runs),
         unsteady={} if counted is None else collect.unsteady_call_paths(counted, metrics),
         evaluation=_evaluation(history, program.runtime, program.tensor),
         program_model=(program.kind, program.reason),
@@ -388,7 +388,7 @@ def _runtime(points: NDArray[np.float64], medians: NDArray[np.float64], paramete
 
 
 def _evaluation(history: History, runtime: ModelSet | None, tensor: CPRegressor | None) -> tuple[EvaluationTest, ...]:
-    walls = collect.baseline(history.runs, Purpose.EVALUATION)
+    walls = baseline(history.runs, Purpose.EVALUATION)
     times = {point: seconds for point, measured in walls.items() if (seconds := median(measured)) > 0}
     if not times or runtime is None:
         return ()

@@ -17,9 +17,9 @@ from buran.modeling.priors.steps import Repeats
 from buran.reporting.summary import AccountItem, simulated
 from buran.wording import counted
 from buran.workflow import program
-from buran.workflow.collect import baseline, in_store, lost
+from buran.workflow.collect import in_store, lost
 from buran.workflow.findings import Findings
-from buran.workflow.history import FinishedRun, History
+from buran.workflow.history import FinishedRun, History, baseline
 from buran.workflow.overhead import missed_limit
 
 _LEAST_SHARE = 0.95  # of the wall-clock time of computation that its CPU time is on a core of its own

@@ -18,8 +18,7 @@ from buran.instrumentation.measured import (
 from buran.instrumentation.prediction import RegionPrediction
 from buran.instrumentation.start import EVERY
 from buran.modeling.pmnf.model_set import ModelSet
-from buran.workflow.collect import timed_filters
-from buran.workflow.history import History
+from buran.workflow.history import History, timed_filters
 
 
 def allowed_overhead(campaign: Campaign) -> float | None:

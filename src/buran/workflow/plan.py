@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import cast
@@ -11,41 +11,48 @@ import numpy as np
 
 from buran.campaign.config import Campaign
 from buran.campaign.plan import Mode, Plan, Purpose
-from buran.campaign.point import Point, has_all_steps
+from buran.campaign.point import has_all_steps
 from buran.campaign.records import BundleOutcome, Status
-from buran.campaign.sections import BudgetKeys
+from buran.campaign.sections import BudgetKeys, RefinementKeys
 from buran.campaign.strategies import abilities_of
 from buran.errors import ConfigError
 from buran.files import digest
 from buran.instrumentation.filter_file import parse
 from buran.modeling.numerics.tuning import FEW, MATTERS, STEPS
-from buran.modeling.pmnf import ModelFunction, fit_models
-from buran.modeling.priors.campaign import LevelMisses
+from buran.modeling.pmnf import ModelFunction
+from buran.modeling.pmnf.model_set import ModelSet
+from buran.modeling.priors.campaign import LevelMisses, PathPrior
 from buran.modeling.priors.prior import Column, Prior, computation_prior
 from buran.modeling.priors.steps import Repeats
 from buran.planning.draft import Draft
 from buran.planning.observations import Observations
 from buran.planning.planner import next_plan
 from buran.planning.question import Candidate, Knowledge, Question, RunTimes
-from buran.planning.space import Array
 from buran.profiles.metrics import uncounted
-from buran.workflow import program
-from buran.workflow.collect import as_array, baseline, run_times
+from buran.wording import counted
 from buran.workflow.findings import Findings
-from buran.workflow.history import FinishedRun, History
+from buran.workflow.history import FinishedRun, History, baseline, rules_of, run_times, walls_by_point
 from buran.workflow.overhead import missed_limit
 from buran.workflow.pool import foreign_points
-from buran.workflow.refine import begins_with_pilot, rules_of
+from buran.workflow.program import fitted_times, run_times_at
 from buran.workflow.session import Session
 
 
 def question_of(history: History) -> Question:
     """Return the part of the campaign that plans depend on."""
-    session, full = history.session, _full_steps(history)
-    campaign, config = session.campaign, session.campaign.config
+    session = history.session
+    campaign, config, target = session.campaign, session.campaign.config, session.target
+    strategy, full = config.strategy, _full_steps(history)
     rebuild_every = {"compile": 1, "run": 0, "hybrid": config.refinement.rebuild_every}
+    pooled = config.model.pool_filters == "auto"
+    any_point = campaign.memory_points and campaign.requested_memory_points is None
     return Question(
-        table=_table(history),
+        table={
+            point: Candidate(
+                target.build_spec(Mode.VANILLA, "", point), campaign.charged_cores(point), campaign.expected_s(point)
+            )
+            for point in (*campaign.points, *campaign.evaluation_points)
+        },
         points=tuple(point for point in campaign.points if has_all_steps(point, full)),
         full_matrix=campaign.full_matrix,
         evaluation_points=campaign.evaluation_points,
@@ -53,8 +60,8 @@ def question_of(history: History) -> Question:
         repetitions=campaign.repetitions,
         effort_repetitions=config.effort_repetitions,
         warmup=config.warmup,
-        strategy=config.strategy.name,
-        max_iterations=config.strategy.max_iterations or STEPS,
+        strategy=strategy.name,
+        max_iterations=strategy.max_iterations or STEPS,
         refine=config.refinement.enabled and config.goal != "models",
         seed=config.seed,
         filters=tuple(plan.filter_text for plan in history.plans),
@@ -62,43 +69,27 @@ def question_of(history: History) -> Question:
         ranks_parameter=campaign.ranks_parameter,
         budget=config.budget,
         target=campaign.target,
-        base=config.strategy.base,
+        base=strategy.base,
         choices=campaign.choices,
-        base_repetitions=config.strategy.base_repetitions,
-        batch=config.strategy.batch,
-        accuracy=None if config.strategy.accuracy_percent is None else config.strategy.accuracy_percent / 100,
-        patience=config.strategy.patience,
+        base_repetitions=strategy.base_repetitions,
+        batch=strategy.batch,
+        accuracy=None if strategy.accuracy_percent is None else strategy.accuracy_percent / 100,
+        patience=strategy.patience,
         most_repetitions=campaign.most_repetitions,
-        retry_failed=config.strategy.retry_failed,
+        retry_failed=strategy.retry_failed,
         pilot=_has_pilot(session),
         models=config.goal != "filter",
-        pooled=config.model.pool_filters == "auto",
+        pooled=pooled,
         counts_with_times=campaign.counts_with_times,
         counts_only=_counts_only(campaign),
-        counting_tells_times=config.model.pool_filters == "auto"
+        counting_tells_times=pooled
         and "basic_blocks" in config.metrics
         and not config.extra_metrics
         and not campaign.choices,
         foreign=foreign_points(campaign),
-        memory_points=None
-        if campaign.memory_points and campaign.requested_memory_points is None
-        else frozenset(campaign.memory_points),
+        memory_points=None if any_point else frozenset(campaign.memory_points),
         paired=bool(campaign.choices) or config.model.kind == "cpr" or "time" not in config.metrics,
     )
-
-
-def _table(history: History) -> dict[Point, Candidate]:
-    """Return what runs need at every point, and take before there are models, as the user says."""
-    target, campaign = history.session.target, history.session.campaign
-    points = (*campaign.points, *campaign.evaluation_points)
-    return {
-        point: Candidate(
-            target.build_spec(Mode.VANILLA, "", point),
-            campaign.charged_cores(point),
-            campaign.expected_s(point),
-        )
-        for point in points
-    }
 
 
 def _counts_only(campaign: Campaign) -> bool:
@@ -111,27 +102,33 @@ def _counts_only(campaign: Campaign) -> bool:
 def _full_steps(history: History) -> dict[str, int]:
     """Return the full numbers of steps where few do not stand for all: points with few are none to model then."""
     steps = history.session.campaign.steps
-    plans = history.plans if steps else ()
-    done = [plan for plan in plans if history.layout.findings(history.campaign, plan.iteration).is_file()]
-    return {name: steps[name] for name in history.findings(done[-1].iteration).not_repeated} if done else {}
+    findings = next(history.newest_findings, None) if steps else None
+    return {} if findings is None else {name: steps[name] for name in findings.not_repeated}
 
 
 def _has_pilot(session: Session) -> bool:
+    """Tell whether the campaign begins with a few small runs, unless the filter of another campaign is there.
+
+    They choose functions, or show what all other runs will cost where a budget is to pay for these.
+    """
     config = session.campaign.config
-    if session.earlier is not None:
-        return False  # its filter is there
-    if config.goal == "filter":
-        return True
+    if session.earlier is not None or config.goal == "filter":
+        return session.earlier is None
     refined = config.goal == "both" and config.refinement.enabled
     if refined and begins_with_pilot(config.refinement, config.strategy.name):
         return True
-    return config.refinement.pilot is None and _needs_trial(session.campaign)
+    needs_costs = bool(config.budget.core_hours) and session.campaign.formulas.expected_time is None
+    return config.refinement.pilot is None and needs_costs
 
 
-def _needs_trial(campaign: Campaign) -> bool:
-    """Tell whether a few small runs are to show first what all others will cost: a budget is to pay for these."""
-    config = campaign.config
-    return bool(config.budget.core_hours) and campaign.formulas.expected_time is None
+def begins_with_pilot(refinement: RefinementKeys, strategy: str) -> bool:
+    """Tell whether a campaign begins with pilot runs.
+
+    Where one budget is for refinement and times, what the first filter measures in vain costs more than a small run.
+    """
+    if refinement.pilot is not None:
+        return refinement.pilot
+    return refinement.start != "default" or abilities_of(strategy).weighs_runs
 
 
 def first_plan(session: Session) -> Plan:
@@ -197,42 +194,48 @@ def _with_conditions(session: Session, plan: Plan) -> Plan:
 
 def knowledge_of(history: History, question: Question) -> Knowledge:
     """Return what the iterations so far have taught; the models and outcomes of all of them must exist."""
-    plans, earlier = history.plans, history.session.earlier
+    session, plans, runs = history.session, history.plans, history.runs
+    campaign, earlier = session.campaign, session.earlier
     if not plans:
         foreseen_s = {} if earlier is None else earlier.run_times(tuple(question.table))
         return Knowledge(filter_text=rules_of(history.filter(0) or ""), predicted_s=foreseen_s)
-    findings, filter_text = history.findings(plans[-1].iteration), history.filter(history.iteration)
+    last = plans[-1].iteration
+    findings, filter_text = history.findings(last), history.filter(last + 1)
     assert filter_text is not None
-    trial = _trial_times(history)
-    outcomes = tuple(history.outcomes(plans))
-    knowledge = Knowledge(
-        plans=plans,
-        outcomes=outcomes,
-        filter_text=rules_of(filter_text),
-        choice=choice_of(plans[-1].filter_text, filter_text),
-        build_core_hours=_build_core_hours(history),
-        unsteady=findings.unsteady,
-        ratios=_ratios(findings, history.runs),
-        pilot_s=max((max(walls) for walls in trial.values()), default=None),
-        counts_settled=_counts_settled(findings),
-        missed_limit=missed_limit(history, plans[-1].iteration),
-        start_s=_start_s(history.session.campaign, outcomes),
-        counting_proven=None if findings.pooled is None else cast(float | None, findings.pooled.get("proven")),
-    )
-    if question.adaptive:
-        observations = _measured(history) if knowledge.rounds else None
-        knowledge = replace(knowledge, measured=observations, errors=_errors(history))
-    measured = knowledge.measured  # from the first timed run on a strategy that adapts predicts the times of its points
+    builds = {build.hash for plan in plans for build in plan.builds}
+    build_core_hours = sum(history.build_outcome(build).cost_core_hours for build in sorted(builds))
+    has_rounds, outcomes = not all(plan.pilot for plan in plans), tuple(history.outcomes(plans))
+    measured = _measured(history, findings) if question.adaptive and has_rounds else None
+    fitted = [history.findings(plan.iteration).runtime for plan in plans] if question.adaptive else []
+    models = [runtime.models[0] for runtime in fitted if runtime is not None]
+    trial = baseline(history.runs_of([plan for plan in plans if plan.pilot]), Purpose.PILOT)
+    # from the first timed run on a strategy that adapts predicts the times of its points
     foreseen = set(question.points) if measured is not None and measured.is_timed.any() else set()
     points = [point for point in question.table if point not in foreseen]
     predicted_s: RunTimes
-    if earlier is not None and not knowledge.rounds:
+    if earlier is not None and not has_rounds:
         predicted_s = earlier.run_times(points)
     elif findings.runtime is None and len(trial) >= FEW:
-        predicted_s = fitted_times(trial, points, history.session.campaign.parameters)
+        predicted_s = fitted_times(trial, points, campaign.parameters)
     else:
         predicted_s = run_times_at(history, findings, points)
-    return replace(knowledge, predicted_s=predicted_s)
+    return Knowledge(
+        plans=plans,
+        outcomes=outcomes,
+        predicted_s=predicted_s,
+        filter_text=rules_of(filter_text),
+        measured=measured,
+        errors=tuple(model.quality.smape for model in models if model is not None),
+        build_core_hours=build_core_hours,
+        unsteady=findings.unsteady,
+        ratios=_ratios(findings, runs),
+        pilot_s=max((max(walls) for walls in trial.values()), default=None),
+        counts_settled=_counts_settled(findings),
+        missed_limit=missed_limit(history, last),
+        counting_proven=None if findings.pooled is None else cast(float | None, findings.pooled.get("proven")),
+        start_s=_start_s(campaign, outcomes),
+        choice=choice_of(plans[-1].filter_text, filter_text),
+    )
 
 
 def choice_of(before: str, after: str) -> str:
@@ -243,28 +246,7 @@ def choice_of(before: str, after: str) -> str:
     more, less = len(new - old), len(old - new)
     if not more:
         return f"the models chose fewer functions, {len(new)} of {len(old)}"
-    return f"the models chose {more} more {'function' if more == 1 else 'functions'}" + (
-        f" and {less} fewer" if less else ""
-    )
-
-
-def fitted_times(
-    walls: Mapping[Point, Sequence[float]], points: Sequence[Point], parameters: Sequence[str]
-) -> dict[Point, float]:
-    """Return wall times predicted at points from those measured at some; never below the shortest of them."""
-    measured = {point: median(times) for point, times in walls.items()}
-    fit = fit_models(as_array(measured, parameters), np.array([list(measured.values())])).models[0]
-    shortest, longest = min(measured.values()), max(measured.values())
-    values = np.full(len(points), longest)
-    if fit is not None:
-        values = one_by_one(fit.predict, as_array(points, parameters))
-    values = np.where(np.isfinite(values), np.maximum(values, shortest), longest)
-    return dict(zip(points, values.tolist(), strict=True)) | measured
-
-
-def _build_core_hours(history: History) -> float:
-    builds = {build.hash for plan in history.plans for build in plan.builds}
-    return sum(history.build_outcome(build).cost_core_hours for build in sorted(builds))
+    return f"the models chose {counted(more, 'more function')}" + (f" and {less} fewer" if less else "")
 
 
 def _ratios(findings: Findings, runs: Sequence[FinishedRun]) -> dict[Mode, float]:
@@ -274,14 +256,10 @@ def _ratios(findings: Findings, runs: Sequence[FinishedRun]) -> dict[Mode, float
     """
     overheads = findings.overhead
     timed = [overhead.time_ratio for overhead in overheads if overhead.filter_number == overheads[-1].filter_number]
-    counted = [overhead.effort_ratio for overhead in overheads]
-    plain: dict[Point, list[float]] = {}
-    for run in runs:
-        if run.mode is not Mode.MEMORY:
-            plain.setdefault(run.point, []).append(run.cpu_s)
+    plain = walls_by_point((run for run in runs if run.mode is not Mode.MEMORY), lambda run: run.cpu_s)
     sampling = [run.cpu_s / median(plain[run.point]) for run in runs if run.mode is Mode.MEMORY and run.point in plain]
     ratios: dict[Mode, Sequence[float | None]]
-    ratios = {Mode.TIME: timed, Mode.EFFORT: counted, Mode.MEMORY: sampling}
+    ratios = {Mode.TIME: timed, Mode.EFFORT: [each.effort_ratio for each in overheads], Mode.MEMORY: sampling}
     measured = {mode: [ratio for ratio in values if ratio is not None] for mode, values in ratios.items()}
     return {mode: median(values) for mode, values in measured.items() if values}
 
@@ -301,64 +279,55 @@ def _counts_settled(findings: Findings) -> bool:
     """Tell whether counting at more points would say nothing of the call paths that matter at the target."""
     seconds = {prior.call_path: abs(prior.at_target_s or 0.0) for prior in findings.priors}
     least = MATTERS * sum(seconds.values())
-    open_ = [prior.call_path for prior in findings.priors if not prior.settled]
-    return bool(seconds) and all(seconds[path] < least for path in open_)
+    return bool(seconds) and all(prior.settled or seconds[prior.call_path] < least for prior in findings.priors)
 
 
-def _trial_times(history: History) -> dict[Point, list[float]]:
-    return baseline(history.runs_of([plan for plan in history.plans if plan.pilot]), Purpose.PILOT)
-
-
-def _measured(history: History) -> Observations | None:
+def _measured(history: History, findings: Findings) -> Observations | None:
     """Return what strategies choose by: the call paths' times and counters, and the baseline's wall times.
 
     Without times of call paths, and with choices, at one of which they are modelled, the whole program takes their
     place.
     """
-    campaign, last = history.session.campaign, history.iteration - 1
+    campaign, last = history.session.campaign, findings.iteration
     names = tuple(campaign.points[0])
-    times = run_times(history.runs, Purpose.MODEL)
-    full = _full_steps(history)
-    times = {point: runs for point, runs in times.items() if has_all_steps(point, full)}
-    if not times:
+    full = {name: campaign.steps[name] for name in findings.not_repeated}
+    walls = {
+        tuple(float(point[name]) for name in names): seconds
+        for point, seconds in run_times(history.runs, Purpose.MODEL).items()
+        if has_all_steps(point, full)
+    }
+    if not walls:
         return None
-    walls = {tuple(float(point[name]) for name in names): runs for point, runs in times.items()}
-    most = max(map(len, times.values()))
-    experiment = None if campaign.choices else history.table(last)
-    metrics = [name for name in ("time", *campaign.config.extra_metrics) if experiment and name in experiment.values]
-    if experiment is not None and metrics:
-        observations = Observations.of(experiment, metrics, campaign.config.aggregate)
-        points = experiment.points_in(names)
-        seconds = np.full((len(points), most), np.nan)
-        for row, point in enumerate(points.tolist()):
-            runs = walls.get(tuple(point), [])
-            seconds[row, : len(runs)] = runs
-        known = _priors(history, last, names, campaign.ranks_parameter)
-        priors = tuple(known.get(path) if metric == "time" else None for metric, path in observations.names)
-        return replace(observations, points=points, program_s=seconds, priors=priors)
-    points = np.array(list(walls), dtype=np.float64)
-    values = np.full((1, len(points), most), np.nan)
-    for row, runs in enumerate(walls.values()):
-        values[0, row, : len(runs)] = runs
-    return Observations(points, values)
+    table = None if campaign.choices else history.table(last)
+    metrics = [name for name in ("time", *campaign.config.extra_metrics) if table and name in table.values]
+    points = table.points_in(names) if table and metrics else np.array(list(walls), dtype=np.float64)
+    seconds = np.full((len(points), max(map(len, walls.values()))), np.nan)
+    for row, point in zip(seconds, points.tolist(), strict=True):
+        times = walls.get(tuple(point), ())
+        row[: len(times)] = times
+    if table is None or not metrics:
+        return Observations(points, seconds[None])
+    observations = Observations.of(table, metrics, campaign.config.aggregate)
+    resilient = {prior.call_path: prior for prior in findings.priors if prior.resilient}
+    known = _priors(resilient, history.models(last)["time"], names, campaign.ranks_parameter) if resilient else {}
+    priors = tuple(known.get(path) if metric == "time" else None for metric, path in observations.names)
+    return replace(observations, points=points, program_s=seconds, priors=priors)
 
 
-def _priors(history: History, iteration: int, names: tuple[str, ...], ranks: str | None) -> dict[str, Prior]:
+def _priors(
+    resilient: Mapping[str, PathPrior], times: ModelSet, names: tuple[str, ...], ranks: str | None
+) -> dict[str, Prior]:
     """Return what call paths' times are made of, as counts have told; their parameters are `names`, in that order.
 
     Its columns are the terms that are left in the models of an iteration, whose shares of the time are their effort,
     and misses of caches with what the machine lets expect of their cost.
     """
-    said = {prior.call_path: prior for prior in history.findings(iteration).priors if prior.resilient}
-    if not said:
-        return {}
-    times = history.models(iteration)["time"]
     moved = [names.index(name) for name in times.parameters]
     along_ranks = None if ranks is None else names.index(ranks)
     out = {}
     for path, model in zip(times.call_paths, times.models, strict=True):
-        if path in said and model is not None:
-            found = said[path]
+        if path in resilient and model is not None:
+            found = resilient[path]
             function = model.function.moved(moved)
             if found.work and found.misses:
                 work = set(found.work.moved(moved).terms)
@@ -374,38 +343,3 @@ def _priors(history: History, iteration: int, names: tuple[str, ...], ranks: str
 def _misses(found: LevelMisses, moved: Sequence[int]) -> Column:
     cost, deviation = found.cost
     return Column("misses", found.misses.moved(moved), cost=(cost, max(deviation, MATTERS * cost)), level=found.level)
-
-
-def _errors(history: History) -> tuple[float, ...]:
-    """Return the SMAPE of the program's model after each earlier iteration."""
-    sets = [history.findings(plan.iteration).runtime for plan in history.plans]
-    models = [runtime.models[0] for runtime in sets if runtime is not None]
-    return tuple(model.quality.smape for model in models if model is not None)
-
-
-def tensor_model(history: History, findings: Findings) -> Callable[[Array], Array] | None:
-    """Return the tensor model that predicts run times, of shape (point,); None where the normal form does."""
-    if findings.program_model[0] != "cpr":
-        return None
-    from buran.modeling.tensor import load_model
-    from buran.modeling.tensor.axes import columns_of
-
-    models_file = history.layout.models(history.campaign, findings.iteration)
-    tensor = load_model(models_file.with_name(program.FILE))[0]
-    return lambda points: tensor.predict(columns_of(program.in_words(points)), "clamp", "mean")[0]
-
-
-def run_times_at(history: History, findings: Findings, points: Sequence[Point]) -> RunTimes:
-    """Return what models predict that runs take; never less than the shortest run that was seen."""
-    session = history.session
-    if findings.runtime is None:
-        return {}
-    model, tensor = findings.runtime, tensor_model(history, findings)
-    predict = tensor or (lambda at: model.predict(at)[0])
-    values = one_by_one(predict, as_array(points, session.campaign.parameters))
-    return dict(zip(points, np.maximum(values, findings.shortest_run_s).tolist(), strict=True))
-
-
-def one_by_one(predict: Callable[[Array], Array], points: Array) -> Array:
-    """Return predictions, shape (point,), that do not depend on the other points: products of larger arrays round."""
-    return np.array([predict(row[None])[0] for row in points], dtype=np.float64)

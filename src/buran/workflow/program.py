@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from buran.campaign.point import Point
+from buran.modeling.pmnf import fit_models
 from buran.modeling.pmnf.model import Model, add_models
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.priors.prior import startup_prior
 from buran.modeling.priors.resilient import fit_priors
+from buran.planning.question import RunTimes
 from buran.profiles.startup import is_startup_or_shutdown
 from buran.wording import word_of
+from buran.workflow.collect import as_array
+from buran.workflow.findings import Findings
+from buran.workflow.history import History
 
 if TYPE_CHECKING:
     from buran.modeling.tensor import CPRegressor
@@ -77,7 +84,6 @@ def cross_validated(points: Array, times: Array, names: tuple[str, ...]) -> tupl
     times
         Shape (point,): in seconds.
     """
-    from buran.modeling.pmnf.fit import fit_models
     from buran.modeling.tensor import CPRegressor
 
     part = np.random.default_rng(0).permutation(len(times)) % _FOLDS
@@ -209,3 +215,45 @@ def _models(times: ModelSet) -> list[Model]:
     """Return the models of the call paths that do not start or end MPI."""
     apart = is_startup_or_shutdown(times.call_paths).tolist()
     return [model for model, end in zip(times.models, apart, strict=True) if model is not None and not end]
+
+
+def tensor_model(history: History, findings: Findings) -> Callable[[Array], Array] | None:
+    """Return the tensor model that predicts run times, of shape (point,); None where the normal form does."""
+    if findings.program_model[0] != "cpr":
+        return None
+    from buran.modeling.tensor import load_model
+    from buran.modeling.tensor.axes import columns_of
+
+    models_file = history.layout.models(history.campaign, findings.iteration)
+    tensor = load_model(models_file.with_name(FILE))[0]
+    return lambda points: tensor.predict(columns_of(in_words(points)), "clamp", "mean")[0]
+
+
+def run_times_at(history: History, findings: Findings, points: Sequence[Point]) -> RunTimes:
+    """Return what models predict that runs take; never less than the shortest run that was seen."""
+    session = history.session
+    if findings.runtime is None:
+        return {}
+    model, tensor = findings.runtime, tensor_model(history, findings)
+    predict = tensor or (lambda at: model.predict(at)[0])
+    values = one_by_one(predict, as_array(points, session.campaign.parameters))
+    return dict(zip(points, np.maximum(values, findings.shortest_run_s).tolist(), strict=True))
+
+
+def one_by_one(predict: Callable[[Array], Array], points: Array) -> Array:
+    """Return predictions, shape (point,), that do not depend on the other points: products of larger arrays round."""
+    return np.array([predict(row[None])[0] for row in points], dtype=np.float64)
+
+
+def fitted_times(
+    walls: Mapping[Point, Sequence[float]], points: Sequence[Point], parameters: Sequence[str]
+) -> dict[Point, float]:
+    """Return wall times predicted at points from those measured at some; never below the shortest of them."""
+    measured = {point: median(times) for point, times in walls.items()}
+    fit = fit_models(as_array(measured, parameters), np.array([list(measured.values())])).models[0]
+    shortest, longest = min(measured.values()), max(measured.values())
+    values = np.full(len(points), longest)
+    if fit is not None:
+        values = one_by_one(fit.predict, as_array(points, parameters))
+    values = np.where(np.isfinite(values), np.maximum(values, shortest), longest)
+    return dict(zip(points, values.tolist(), strict=True)) | measured

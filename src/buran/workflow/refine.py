@@ -13,12 +13,11 @@ from buran.campaign.config import Campaign
 from buran.campaign.identity import requested, with_first_names
 from buran.campaign.plan import BuildSpec, Mode
 from buran.campaign.records import Status
-from buran.campaign.sections import RefinementKeys
 from buran.campaign.strategies import abilities_of
 from buran.errors import BuildError
 from buran.files import digest, write_text
 from buran.instrumentation.callgraph import CallGraph
-from buran.instrumentation.filter_file import format_filter, parse
+from buran.instrumentation.filter_file import parse
 from buran.instrumentation.filter_list import WRITERS, list_of
 from buran.instrumentation.graph_sources import graph_of_features, with_measured
 from buran.instrumentation.pattern import named_by_any
@@ -40,11 +39,6 @@ from buran.workflow.overhead import cost_factor, excessive
 from buran.workflow.session import Session
 
 _VALUES = 3  # of a parameter: the fewest that tell growth from a constant
-
-
-def rules_of(filter_text: str) -> str:
-    """Return a filter without its comments: what decides whether two builds are the same."""
-    return format_filter(parse(filter_text)) if filter_text else ""
 
 
 def refined_filter(history: History) -> str:
@@ -85,16 +79,6 @@ def known_verdicts(session: Session, iteration: int) -> dict[str, FunctionVerdic
     """Return what was known of functions when the filter of an iteration was decided; nothing for the first."""
     path = session.layout.verdicts(session.target.id, _settings(session), iteration)
     return read_verdicts(path) if path.is_file() else {}
-
-
-def begins_with_pilot(refinement: RefinementKeys, strategy: str) -> bool:
-    """Tell whether a campaign begins with pilot runs.
-
-    Where one budget is for refinement and times, what the first filter measures in vain costs more than a small run.
-    """
-    if refinement.pilot is not None:
-        return refinement.pilot
-    return refinement.start != "default" or abilities_of(strategy).weighs_runs
 
 
 def starts_by_itself(session: Session) -> bool:

@@ -35,17 +35,16 @@ from buran.reporting.headline import headline_of
 from buran.reporting.summary import CampaignSummary
 from buran.wording import Category
 from buran.workflow import program
-from buran.workflow.collect import baseline, in_store, profiles_of
+from buran.workflow.collect import in_store, profiles_of
 from buran.workflow.correct import correct_kernels
 from buran.workflow.filter_list import current_list, overhead_by_point, recommended_filter
 from buran.workflow.findings import Findings
-from buran.workflow.history import FinishedRun, History
+from buran.workflow.history import FinishedRun, History, baseline, rules_of
 from buran.workflow.notes import notes_of
 from buran.workflow.overhead import instrumentation
 from buran.workflow.page import course_of, measured_on, no_models, write_page
-from buran.workflow.plan import question_of, run_times_at, tensor_model
-from buran.workflow.program import RUN_TIME, with_parts
-from buran.workflow.refine import rules_of
+from buran.workflow.plan import question_of
+from buran.workflow.program import RUN_TIME, run_times_at, tensor_model, with_parts
 from buran.workflow.session import Session
 from buran.workflow.views.changes import CAMPAIGN, FoundReport
 from buran.workflow.views.summary import summarize

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from buran.campaign.plan import BuildSpec, Mode, Purpose
 from buran.campaign.point import Point
-from buran.workflow.collect import FinishedRun, baseline, run_times
+from buran.workflow.collect import FinishedRun
+from buran.workflow.history import baseline, run_times
 
 
 def run(n: int, mode: Mode, wall_s: float, filter_text: str = "a", purpose: Purpose = Purpose.MODEL) -> FinishedRun:
