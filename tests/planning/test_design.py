@@ -14,8 +14,7 @@ from buran.modeling.pmnf import Factor, ModelFunction, PowerLog, Term
 from buran.planning.base import base_indices
 from buran.planning.belief import TargetBelief, belief_of, fewer
 from buran.planning.design import Design, after_run, allocate, gains, improvable, whole_runs, worthiest
-from buran.planning.forecast import predicted_s
-from buran.planning.observations import Observations
+from buran.planning.observations import Observations, predicted_s
 from buran.planning.protocol import PlanningState
 from buran.planning.space import Array, Space
 from buran_studies.functions import terms_prior

@@ -12,8 +12,7 @@ from buran.modeling.pmnf import Factor, Model, ModelFunction, ModelSet, PowerLog
 from buran.modeling.priors.campaign import PathPrior
 from buran.modeling.priors.prior import Prior, computation_prior
 from buran.planning.belief import belief_of, fewer
-from buran.planning.forecast import predicted_s
-from buran.planning.observations import Observations
+from buran.planning.observations import Observations, predicted_s
 from buran.planning.space import Space
 from buran.workflow import plan
 from buran_studies.functions import terms_prior
@@ -32,8 +31,7 @@ def test_terms_come_from_models_with_priors_in_the_order_of_the_points() -> None
     models = tuple(Model(ModelFunction(1.0, (2.0,), (work,)), quality) for _ in range(2))
     times = ModelSet(("n", "s"), "time", "s", ("a", "b"), models, "mean", "median", ())
     said = (PathPrior("a", "counts", resilient="2 n^3 s"), PathPrior("b", "counts"))
-    history = SimpleNamespace(findings=lambda _: SimpleNamespace(priors=said), models=lambda _: {"time": times})
-    (path,), (prior,) = zip(*plan._priors(history, 0, ("s", "n"), None).items(), strict=True)  # type: ignore[arg-type]
+    (path,), (prior,) = zip(*plan._priors(said, times, ("s", "n"), None).items(), strict=True)
     terms = prior.columns[1].function.terms
     assert path == "a" and len(prior.columns) == 2
     assert terms == (Term((Factor(0, PowerLog(Fraction(1), 0)), Factor(1, PowerLog(Fraction(3), 0)))),)

@@ -138,9 +138,9 @@ def test_an_answer_that_breaks_a_promise_is_refused(name: str, why: str) -> None
     failed = int(asked.indices(np.array([[8.0, 10.0]]))[0])
     with pytest.raises(PluginError) as refused:
         strategy_of(name).suggest(PlanningState(measured(BASE, plain), asked, 0.02, failed=frozenset({failed})))
-    said = str(refused.value)
-    assert f"the strategy {name!r} does not do what it promises" in said
-    assert why in said and "choose another strategy" in said and "test_promises.Plain" in said
+    error = refused.value
+    assert repr(name) in error.what and why in str(error.why) and error.hint
+    assert str(error.where).endswith("test_promises.Plain")
 
 
 @pytest.mark.parametrize(
@@ -173,11 +173,11 @@ def test_abilities_that_contradict_each_other_are_refused() -> None:
 def test_a_strategy_that_fails_is_the_end_of_choosing_and_its_traceback_lies_in_a_file() -> None:
     nothing = PlanningState(Observations.nothing(2), space(), 0.02)
     state = replace(nothing, measured=measured(BASE, plain))
-    with pytest.raises(PluginError, match="the strategy 'singular' failed"):
+    with pytest.raises(PluginError, match="'singular'"):
         strategy_of("singular").suggest(nothing)
     advice = strategy_of("singular").suggest(state)
     assert not advice.suggestions and advice.budget_reached and advice.stop is not None
-    assert "'singular' failed: LinAlgError: Singular matrix, see" in advice.stop
+    assert "'singular'" in advice.stop and "LinAlgError" in advice.stop
     named = Path(advice.stop.split(", see ")[1].split(";")[0])
     assert "np.linalg.solve" in named.read_text()
     with pytest.raises(UsageError, match="mine to say"):
@@ -187,9 +187,9 @@ def test_a_strategy_that_fails_is_the_end_of_choosing_and_its_traceback_lies_in_
 def test_settings_reach_it_and_those_it_cannot_heed_are_refused() -> None:
     held = strategy_of("first", repetitions=7)
     assert held.strategy.settings == Settings(repetitions=7)  # type: ignore[attr-defined]
-    with pytest.raises(UsageError, match="'first' cannot aim at an accuracy"):
+    with pytest.raises(UsageError, match=r"'first' .*accuracy"):
         strategy_of("first", accuracy=0.1)
-    with pytest.raises(UsageError, match="'first' cannot stop after rounds"):
+    with pytest.raises(UsageError, match=r"'first' .*rounds"):
         strategy_of("first", patience=3)
 
 
@@ -218,19 +218,19 @@ def mistakes(**strategy: Any) -> list[str]:
 
 def test_campaign_files_may_name_it_and_its_abilities_decide_of_keys() -> None:
     assert not mistakes(name="first", batch=2, most_repetitions=3)
-    assert "'first' knows no patience" in mistakes(name="first", patience=2)[0]
-    assert "'ends' knows no batch" in mistakes(name="ends", batch=2)[0]
+    assert "patience" in mistakes(name="first", patience=2)[0]
+    assert "batch" in mistakes(name="ends", batch=2)[0]
     assert abilities_of("first").keys == {"batch", "most_repetitions"}
 
 
 def test_a_name_that_nobody_brings_is_a_mistake_with_the_nearest() -> None:
     (said,) = mistakes(name="firts")
-    assert "'firts' is not allowed" in said and "did you mean 'first'?" in said
+    assert "'firts'" in said and "'first'?" in said
 
 
 def test_one_that_does_not_work_is_a_mistake_at_its_name() -> None:
     (said,) = mistakes(name="gone")
-    assert "the strategy 'gone' cannot be used" in said and "ModuleNotFoundError" in said
+    assert "'gone'" in said and "ModuleNotFoundError" in said
 
 
 def test_suggest_asks_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -240,7 +240,7 @@ def test_suggest_asks_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "it is next" in capsys.readouterr().out
     assert main(["suggest", str(data), "--strategy", "outside"]) != 0
     said = capsys.readouterr().err
-    assert "the strategy 'outside' does not do what it promises" in said and "Traceback" not in said
+    assert "'outside'" in said and "Traceback" not in said
 
 
 def test_descriptions_of_keys_name_the_strategies_that_heed_them() -> None:

@@ -125,8 +125,8 @@ def test_a_run_time_grows_with_its_call_paths_where_starting_takes_most_of_every
     found = add_up(times, points, kernel_s + start_s, "p")
     assert found is not None
     far = np.array([[96.0, 4]])
-    assert found.whole.predict(far)[0, 0] == pytest.approx(7e-7 * 96**3 + 0.4, rel=0.1)
-    assert found.startup.predict(far)[0, 0] < 0.5
+    assert found[0].predict(far)[0, 0] == pytest.approx(7e-7 * 96**3 + 0.4, rel=0.1)
+    assert found[1].predict(far)[0, 0] < 0.5
 
 
 def test_a_file_without_a_run_time_is_named(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:

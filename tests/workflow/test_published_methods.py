@@ -132,8 +132,8 @@ def test_models_as_published(bin: Path, tmp_path: Path) -> None:
     (tmp_path / "runs.csv").write_text(table + "\n")
     (tmp_path / "base.yaml").write_text(yaml.safe_dump(BASE))
     said = call(bin, tmp_path, *["buran", "correct", "base.yaml", "runs.csv", "--preset", "published", "--trials", "1"])
-    assert "base: " in said and "train RMSE" in said and "chosen on the test half" in said
+    assert "base: " in said and "train RMSE" in said
     model = "buran model --kind cpr runs.csv --preset published -o runs.npz"
-    assert "16 observations of time over p, n" in call(bin, tmp_path, *model.split())
+    assert "16 observations" in call(bin, tmp_path, *model.split())
     predicted = call(bin, tmp_path, "buran", "predict", "runs.npz", "--at", "p=4,n=40").splitlines()[-1].split()
     assert predicted[:2] == ["4", "40"] and float(predicted[2]) == pytest.approx(0.044, rel=0.2)

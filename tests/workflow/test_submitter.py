@@ -153,7 +153,7 @@ def test_a_limit_of_submitted_jobs_is_learned_and_waited_for(bench: Bench) -> No
         assert len([state for state in (bench.scheduler.states or {}).values() if state == "PENDING"]) <= 3
         bench.set("COMPLETED")
     assert done == dict.fromkeys("abcdefgh", "done")
-    assert any("takes no more jobs for now" in line for line in bench.events.news())
+    assert any("no more jobs" in line for line in bench.events.news())
     assert bench.events.outcomes().words == ()
 
 
@@ -172,7 +172,7 @@ def test_an_outage_is_waited_for_and_told_once(bench: Bench) -> None:
     bench.step()
     assert bench.scheduler.states == {"1": "PENDING"}
     (line,) = bench.events.news()
-    assert "cannot take jobs since" in line and "Unable to contact" in line
+    assert "Unable to contact" in line
     jobs, bench.scheduler.states = bench.scheduler.states, None
     for _ in range(5):
         assert bench.step() == {}
@@ -180,7 +180,7 @@ def test_an_outage_is_waited_for_and_told_once(bench: Bench) -> None:
     bench.set("COMPLETED")
     assert bench.step() == {"a": "done"}
     silent, back = bench.events.news()
-    assert "does not answer since" in silent and "answers again" in back
+    assert "does not answer" in silent and "answers again" in back
 
 
 def test_tries_at_a_silent_scheduler_become_rarer(bench: Bench) -> None:
@@ -217,7 +217,7 @@ def test_what_is_refused_for_good_is_told_and_the_others_go_on(bench: Bench) -> 
     bench.add("b", request=replace(REQUEST, qos="normal"))
     assert list(bench.step()) == ["a"]
     ends = bench.events.outcomes()
-    assert ends.words == ("Played refused a job: Invalid qos specification: see resources.qos",) and not ends.may_resume
+    assert len(ends.words) == 1 and ends.words[0].endswith("see resources.qos") and not ends.may_resume
     assert list((bench.scheduler.purposes).values()) == ["buran_b"]
 
 
@@ -268,7 +268,7 @@ def test_a_job_that_nobody_remembers_is_over_after_a_while_unless_nobody_answers
         assert bench.step() == {}
     bench.scheduler.states = {}
     assert bench.step(1.0) == {}
-    assert "nobody knows how it ended" in bench.step(100.0)["a"]
+    assert "nobody knows" in bench.step(100.0)["a"]
     assert bench.events.outcomes().may_resume
 
 
@@ -297,7 +297,7 @@ def test_a_job_that_is_started_anew_is_told(bench: Bench) -> None:
     bench.step()
     bench.set("PENDING")
     assert bench.step() == {}
-    assert bench.events.news() == ["Played job 1 was requeued (pending)"]
+    assert [line.endswith("requeued (pending)") for line in bench.events.news()] == [True]
 
 
 def test_news_are_told_once_and_damaged_lines_are_passed_over(bench: Bench) -> None:

@@ -111,7 +111,7 @@ def test_the_studies_are_a_wheel_of_their_own(wheels: dict[str, Path], installed
     assert not [name for name in names if "studies" in name or "evaluate" in name or "test_" in name]
     assert all(name.startswith("buran_studies") for name in zipfile.ZipFile(wheels["buran_studies"]).namelist())
     refused = call(installed, tmp_path, "buran", "generate", "--functions", "2", "-o", "out", code=2)
-    assert "pip install buran-studies" in refused
+    assert "install buran-studies" in refused
     assert "generate" not in call(installed, tmp_path, "buran", "--help")
     install(installed, wheels["buran_studies"])
     assert "generate" in call(installed, tmp_path, "buran", "--help")

@@ -17,8 +17,7 @@ from buran.modeling.pmnf.alternative import prepare
 from buran.modeling.pmnf.tuning import ALLOWANCE, DEVIATIONS
 from buran.modeling.price.discrepancy import Along, Process, left_over_at, logarithms, scales_of
 from buran.modeling.priors.prior import Prior
-from buran.planning.forecast import by_powers
-from buran.planning.observations import Observations
+from buran.planning.observations import Observations, by_powers
 from buran.planning.space import Array, Ids, Space
 
 # Hypotheses count as no further apart than about this, in logarithms: a miss is a miss. Tuned: named by

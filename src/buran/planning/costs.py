@@ -12,7 +12,7 @@ from buran.campaign.point import Point
 from buran.campaign.records import Status
 from buran.modeling.numerics.tuning import FEW, NEARLY, OVERHEAD
 from buran.planning.base import covered
-from buran.planning.forecast import predicted_s
+from buran.planning.observations import predicted_s
 from buran.planning.protocol import CAREFUL
 from buran.planning.question import SAMPLED_RATIO, Knowledge, Question, RunTimes
 from buran.planning.space import Space

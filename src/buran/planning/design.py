@@ -15,8 +15,7 @@ from buran.campaign.strategies import Abilities
 from buran.modeling.numerics.tuning import HALF, MATTERS, NEARLY, STEPS
 from buran.planning.base import BASE, ONCE, Base, missing_points
 from buran.planning.belief import TargetBelief, belief_of
-from buran.planning.forecast import known_share
-from buran.planning.observations import Observations
+from buran.planning.observations import Observations, known_share
 from buran.planning.protocol import CAREFUL, ROUND_SHARE, Advice, PlanningState, Settings
 from buran.planning.space import Array, Ids, Mask, Space
 

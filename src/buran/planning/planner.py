@@ -131,8 +131,7 @@ def next_round(draft: Draft) -> Plan | None:
     last = knowledge.plans[-1]
     again = _again(draft) if question.refine and knowledge.filter_text != last.filter_text else {}
     changed = bool(again) and _can_change(draft, again)
-    settled = not question.adaptive and (knowledge.plans == knowledge.plans or knowledge.measured is None)
-    is_open = not settled and not (changed and question.weighs_runs)
+    is_open = question.adaptive and not (changed and question.weighs_runs)
     rest, advice = _chosen(draft) if is_open else (dict[Point, int](), Advice())
     left_out = dict[Point, int]() if is_open or question.adaptive else _left_out(draft)
     sampled = draft.to_sample
@@ -208,9 +207,8 @@ def _why(advice: Advice) -> str:
 def _only_looked(draft: Draft) -> bool:
     """Tell whether pilots are all that a budget paid for, although there are points that have not failed."""
     knowledge, question = draft.knowledge, draft.question
-    if not knowledge.plans:
-        return False
-    return draft.budget(Purpose.MODEL) is not None and not knowledge.failed.issuperset(question.points)
+    limited = bool(knowledge.plans) and draft.budget(Purpose.MODEL) is not None
+    return limited and not knowledge.failed.issuperset(question.points)
 
 
 def _first_reason(draft: Draft, base: Mapping[Point, int]) -> str:

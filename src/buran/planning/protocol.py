@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 
 from buran.campaign.strategies import Abilities
-from buran.planning.forecast import by_powers_s, predicted_s
-from buran.planning.observations import Observations
+from buran.planning.observations import Observations, by_powers_s, predicted_s
 from buran.planning.space import Array, Ids, Mask, Space
 
 if TYPE_CHECKING:

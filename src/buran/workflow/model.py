@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -48,7 +48,6 @@ from buran.workflow.history import FinishedRun, History, baseline, overhead, run
 from buran.workflow.notes import crowded_points, points_without_cores
 from buran.workflow.pool import pooled_times, with_foreign
 from buran.workflow.program import FILE, add_up, choose_kind, cross_validated, fit_program, in_words, write_program
-from buran.workflow.session import Session
 
 if TYPE_CHECKING:
     from buran.modeling.tensor import CPRegressor
@@ -103,9 +102,11 @@ class _Program:
 
 def make_models(history: History, models_path: Path, findings_path: Path, table_path: Path) -> None:
     """Fit models to everything measured so far; write models, findings and the table."""
-    session = history.session
+    campaign = history.session.campaign
     material = gather(history)
-    tables, sets, priors = _fit(history, material)
+    tables = tables_of(campaign, material)
+    sets = fit_metrics(campaign, material)
+    sets, priors = fit_resilient(campaign, material, sets)
     program = _fit_program(history, material.runs, sets.get("time"))
     if program.tensor is not None:
         write_program(models_path.with_name(FILE), program.tensor, program.reason)
@@ -115,48 +116,52 @@ def make_models(history: History, models_path: Path, findings_path: Path, table_
     else:
         write_jsonl(table, table_path)
     _findings(history, material, program, priors, table).write(findings_path)
-    config = session.campaign.config
     further = [name for experiment in material.further for name in experiment.metrics]
-    names = dict.fromkeys((*config.metrics, *config.extra_metrics, *further))
+    names = dict.fromkeys((*campaign.config.metrics, *campaign.config.extra_metrics, *further))
     write_models(models_path, [sets[name] for name in names if name in sets])
 
 
-def gather(history: History, all_steps: Mapping[str, tuple[str, ...]] | None = None) -> Material:
+def gather(history: History) -> Material:
     """Read what the runs so far have measured, for the models of the last plan.
 
-    Parameters
-    ----------
-    all_steps
-        Parameters of which only runs with the full number count, and why, see `not_repeated`.
+    Where counts refute that work repeats along steps, only runs with the full number of these count.
     """
     session, plan = history.session, history.plans[-1]
-    parameters, choices = session.campaign.parameters, session.campaign.choices
-    at = session.campaign.target
-    full = {name: session.campaign.steps[name] for name in all_steps or ()}
-    runs = [run for run in history.runs if run.purpose is plan.modelled and has_all_steps(run.point, full)]
-    # Models of call paths have numbers only: they are made at the target's choices.
-    modelled = collect.in_store(run for run in runs if all(run.point[name] == at[name] for name in choices))
-    earlier = session.campaign.config.model.pool_filters == "auto" and not plan.pilot
-    counting = (Mode.TIME,) if session.campaign.counts_with_times else COUNTING
-    wanted = (
-        [run for run in modelled if run.mode in counting] if counted_metrics(session.campaign.config.metrics) else []
-    )
-    counted = collect.counts_of(wanted, parameters)
-    if counted is not None and not all_steps and (refuted := not_repeated(counted, session.campaign.steps)):
-        return gather(history, refuted)
+    campaign, config = session.campaign, session.campaign.config
+    parameters = campaign.parameters
+    runs = [run for run in history.runs if run.purpose is plan.modelled]
+    modelled, counted = _counted(campaign, runs)
+    refuted = {} if counted is None else not_repeated(counted, campaign.steps)
+    if refuted:
+        full = {name: campaign.steps[name] for name in refuted}
+        runs = [run for run in runs if has_all_steps(run.point, full)]
+        modelled, counted = _counted(campaign, runs)
+    earlier = config.model.pool_filters == "auto" and not plan.pilot
     poolable = [
         run for run in modelled if earlier or (run.mode is not Mode.EFFORT and run.filter_text == plan.filter_text)
     ]
     pooled = pooled_times(history, poolable, parameters, plan.filter_text)
     if plan.modelled is Purpose.MODEL:
-        pooled = with_foreign(session.campaign, pooled)
-    tree = None if pooled is None else pooled.table.tree
+        pooled = with_foreign(campaign, pooled)
+    timed = None if pooled is None else pooled.table
+    tree = None if timed is None else timed.tree
     added = (feature.table(history, modelled, tree) for feature in FEATURES if feature.table is not None)
     further = tuple(experiment for experiment in added if experiment is not None)
-    timed = None if pooled is None else pooled.table
-    if timed is not None and session.campaign.config.model.waiting == "auto":
+    if timed is not None and config.model.waiting == "auto":
         timed = without_waiting_at(collect.as_array(crowded_points(history, modelled), parameters), timed, counted)
-    return Material(plan.filter_text, runs, modelled, pooled, timed, counted, further, all_steps or {})
+    return Material(plan.filter_text, runs, modelled, pooled, timed, counted, further, refuted)
+
+
+def _counted(campaign: Campaign, runs: Iterable[FinishedRun]) -> tuple[list[FinishedRun], Experiment | None]:
+    """Return the runs of call paths' models, and their counts.
+
+    These have numbers only: they are made at the target's choices.
+    """
+    at, choices = campaign.target, campaign.choices
+    modelled = collect.in_store(run for run in runs if all(run.point[name] == at[name] for name in choices))
+    counting = (Mode.TIME,) if campaign.counts_with_times else COUNTING
+    wanted = [run for run in modelled if run.mode in counting] if counted_metrics(campaign.config.metrics) else []
+    return modelled, collect.counts_of(wanted, campaign.parameters)
 
 
 def without_waiting_at(at: NDArray[np.float64], timed: Experiment, counted: Experiment | None) -> Experiment:
@@ -189,40 +194,42 @@ def are_in(points: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[
     return np.array([tuple(point) in known for point in points.tolist()], dtype=bool)
 
 
-def _timed_metrics(session: Session) -> list[str]:
-    config = session.campaign.config
-    return [*uncounted(config.metrics), *config.extra_metrics]
+def _timed_metrics(campaign: Campaign) -> list[str]:
+    return [*uncounted(campaign.config.metrics), *campaign.config.extra_metrics]
 
 
-def _fit(history: History, material: Material) -> tuple[list[Experiment], dict[str, ModelSet], tuple[PathPrior, ...]]:
-    """Fit models of call paths.
+def tables_of(campaign: Campaign, material: Material) -> list[Experiment]:
+    """Return the tables of all metrics, as they were measured."""
+    pooled, counted = None if material.pooled is None else material.pooled.table, material.counted
+    sources = (pooled, _timed_metrics(campaign)), (counted, counted_metrics(campaign.config.metrics))
+    tables = [collect.only(table, metrics) for table, metrics in sources if table is not None and metrics]
+    return [*tables, *(table for table in material.further if table.metrics)]
 
-    Returns
-    -------
-    tuple
-        The tables they are of; the models by metric; and what is said of priors.
-    """
-    session = history.session
-    campaign, config = session.campaign, session.campaign.config
+
+def fit_metrics(campaign: Campaign, material: Material) -> dict[str, ModelSet]:
+    """Fit models of call paths, by metric; counts first, as they tell how fast times may grow."""
+    counts, times = counted_metrics(campaign.config.metrics), _timed_metrics(campaign)
+    further = [(table, table.metrics) for table in material.further]
     sets = dict[str, ModelSet]()
-    timed, counted = material.timed, material.counted
-    sources = (
-        (None if material.pooled is None else material.pooled.table, timed, _timed_metrics(session)),
-        (counted, counted, list(counted_metrics(config.metrics))),
-        *((experiment, experiment, list(experiment.metrics)) for experiment in material.further),
-    )
-    tables = [collect.only(measured, metrics) for measured, _, metrics in sources if measured is not None and metrics]
-    for _, modelled, metrics in (*sources[1:3], sources[0], *sources[3:]):  # counts tell how fast times may grow
-        if modelled is not None and metrics:
-            growth = proven_growth(sets.values()) if modelled is timed else None
-            for models in _models(session, collect.only(modelled, metrics), growth).values():
-                sets[models.metric] = of_steady_counts(models, modelled)
+    for table, metrics in ((material.counted, counts), *further[:1], (material.timed, times), *further[1:]):
+        if table is not None and metrics:
+            growth = proven_growth(sets.values()) if table is material.timed else None
+            for models in _models(campaign, collect.only(table, metrics), growth).values():
+                sets[models.metric] = of_steady_counts(models, table)
+    return sets
+
+
+def fit_resilient(
+    campaign: Campaign, material: Material, sets: Mapping[str, ModelSet]
+) -> tuple[Mapping[str, ModelSet], tuple[PathPrior, ...]]:
+    """Put noise-resilient models in place of those of times, where counts tell growth; also say what of priors."""
+    timed = material.timed
     if not campaign.counts_tell_growth or timed is None or "time" not in sets:
-        return tables, sets, ()
+        return sets, ()
     made = path_models(campaign, material, timed, accounts_of(campaign, material, timed))
     target = [campaign.target[name] for name in campaign.parameters]
-    sets["time"], priors = noise_resilient(made, sets["time"], target)
-    return tables, sets, priors
+    times, priors = noise_resilient(made, sets["time"], target)
+    return {**sets, "time": times}, priors
 
 
 def of_steady_counts(models: ModelSet, counted: Experiment) -> ModelSet:
@@ -287,25 +294,22 @@ def _fit_program(history: History, runs: Sequence[FinishedRun], times: ModelSet 
     parameters, choices = campaign.parameters, campaign.choices
     walls = run_times(runs, Purpose.MODEL)  # those of pilots are too small to predict others
     points, medians = collect.as_array(walls, parameters), np.array([median(times) for times in walls.values()])
-    runtime = _runtime(points, medians, parameters) if walls else None
-    shortest_s = float(min(map(min, walls.values()), default=0.0))
+    runtime, startup, tensor = _runtime(points, medians, parameters) if walls else None, None, None
     errors = partial(cross_validated, points, medians, tuple(parameters))
     kind, reason = choose_kind(campaign.config.model.kind, len(parameters), len(walls), len(choices), errors)
-    tensor = None
     if kind == "cpr" and len(walls) >= 2:
         tensor = fit_program(points, medians, tuple(parameters), choices)
     elif kind == "cpr":
         kind, reason = "pmnf", "a tensor model needs two measured points at least"
-    added = None
     if walls and times is not None and kind == "pmnf" and not choices:
         # beside points with a core for each rank, others say how ranks take turns, not how the program starts
         crowded = crowded_points(history, runs) if campaign.config.model.waiting == "auto" else []
         alone = ~are_in(points, collect.as_array(crowded, parameters))
         alone |= not alone.any()
         added = add_up(times, points[alone], medians[alone], campaign.ranks_parameter, campaign.steps)
-    if added is None:
-        return _Program(runtime, None, shortest_s, kind, reason, tensor)
-    return _Program(added.whole, added.startup, shortest_s, kind, reason, tensor)
+        runtime, startup = (runtime, None) if added is None else added
+    shortest_s = float(min(map(min, walls.values()), default=0.0))
+    return _Program(runtime, startup, shortest_s, kind, reason, tensor)
 
 
 def _findings(
@@ -344,10 +348,10 @@ def _findings(
     )
 
 
-def _models(session: Session, table: Experiment, growth: Sequence[Lead] | None = None) -> dict[str, ModelSet]:
+def _models(campaign: Campaign, table: Experiment, growth: Sequence[Lead] | None = None) -> dict[str, ModelSet]:
     """Fit models of the metrics of a table, which grow no faster than `growth` but for what the campaign adds."""
-    config = session.campaign.config
-    spaces = full_spaces(table.parameters, session.campaign.ranks_parameter)
+    config = campaign.config
+    spaces = full_spaces(table.parameters, campaign.ranks_parameter)
     if growth is not None:
         spaces = tuple(space.up_to(lead) for space, lead in zip(spaces, growth, strict=True))
     further = [config.model.space.get(name, ()) for name in table.parameters]
@@ -361,7 +365,7 @@ def _models(session: Session, table: Experiment, growth: Sequence[Lead] | None =
             terms_per_parameter=config.model.terms_per_parameter,
             criterion=config.model.criterion,
         ),
-        derived=session.campaign.derived,
+        derived=campaign.derived,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
 from typing import cast
@@ -308,20 +308,22 @@ def _measured(history: History, findings: Findings) -> Observations | None:
     if table is None or not metrics:
         return Observations(points, seconds[None])
     observations = Observations.of(table, metrics, campaign.config.aggregate)
-    resilient = {prior.call_path: prior for prior in findings.priors if prior.resilient}
-    known = _priors(resilient, history.models(last)["time"], names, campaign.ranks_parameter) if resilient else {}
+    known = _priors(findings.priors, history.models(last).get("time"), names, campaign.ranks_parameter)
     priors = tuple(known.get(path) if metric == "time" else None for metric, path in observations.names)
     return replace(observations, points=points, program_s=seconds, priors=priors)
 
 
 def _priors(
-    resilient: Mapping[str, PathPrior], times: ModelSet, names: tuple[str, ...], ranks: str | None
+    said: Sequence[PathPrior], times: ModelSet | None, names: tuple[str, ...], ranks: str | None
 ) -> dict[str, Prior]:
     """Return what call paths' times are made of, as counts have told; their parameters are `names`, in that order.
 
     Its columns are the terms that are left in the models of an iteration, whose shares of the time are their effort,
     and misses of caches with what the machine lets expect of their cost.
     """
+    resilient = {prior.call_path: prior for prior in said if prior.resilient}
+    if times is None or not resilient:
+        return {}
     moved = [names.index(name) for name in times.parameters]
     along_ranks = None if ranks is None else names.index(ranks)
     out = {}

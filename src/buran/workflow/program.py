@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
@@ -138,29 +138,13 @@ RUN_TIME = "run-time.json"
 """File with the models of the program's run time, next to those of its call paths."""
 
 
-@dataclass(frozen=True)
-class RunTime:
-    """Models of what a run takes.
-
-    Attributes
-    ----------
-    whole
-        One row: wall time of a run without hooks. Its function is the sum of those of the call paths and of `startup`.
-    startup
-        One row: start-up and shutdown, from the launcher to the first line of the program and back, with MPI's share.
-    """
-
-    whole: ModelSet
-    startup: ModelSet
-
-
 def add_up(
     times: ModelSet,
     points: NDArray[np.float64],
     walls_s: NDArray[np.float64],
     ranks_parameter: str | None,
     steps: Collection[str] = (),
-) -> RunTime | None:
+) -> tuple[ModelSet, ModelSet] | None:
     """Make the program's run time from the models of its call paths.
 
     What a run takes beside its call paths is start-up and shutdown. It has a constant and a part that grows with the
@@ -181,8 +165,10 @@ def add_up(
 
     Returns
     -------
-    RunTime or None
-        None where models of call paths do not add up to seconds of the program.
+    tuple or None
+        Models of a row each: the wall time of a run without hooks, whose function is the sum of those of the call paths
+        and of start-up and shutdown; and these, from the launcher to the first line of the program and back, with MPI's
+        share. None where models of call paths do not add up to seconds of the program.
     """
     if times.unit != "sec" or times.aggregate != "mean" or not any(times.models):
         return None
@@ -199,7 +185,7 @@ def add_up(
         times.parameters, "runtime", "sec", ("start-up and shutdown",), (made.model,), "wall", "median", measured
     )
     whole = add_models([*_models(times), made.model], points, walls_s)
-    return RunTime(replace(startup, call_paths=("whole program, not instrumented",), models=(whole,)), startup)
+    return replace(startup, call_paths=("whole program, not instrumented",), models=(whole,)), startup
 
 
 def with_parts(whole: ModelSet, startup: ModelSet, times: ModelSet) -> ModelSet:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from statistics import median
 from typing import cast
@@ -175,19 +175,13 @@ def _decide(history: History, verdicts: dict[str, FunctionVerdict]) -> tuple[str
 
 def _tells_growth(history: History, iteration: int) -> bool:
     """Tell whether models of times were made from enough values of each parameter to overrule an earlier choice."""
-    times = history.models(iteration).get("time")
+    times, every = history.models(iteration).get("time"), history.session.campaign.points
     if times is None:
         return False
     used = [dict(zip(times.parameters, point, strict=True)) for point in times.points]
-    return tell_growth(used, history.session.campaign)
-
-
-def tell_growth(points: Collection[Mapping[str, float]], campaign: Campaign) -> bool:
-    """Tell whether points have enough values of each parameter to tell growth from a constant."""
-    every = campaign.points
     return all(
-        len({point[name] for point in points}) >= min(_VALUES, len({point[name] for point in every}))
-        for name in campaign.parameters
+        len({point[name] for point in used}) >= min(_VALUES, len({point[name] for point in every}))
+        for name in history.session.campaign.parameters
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -74,8 +73,7 @@ def test_cliffs_come_from_what_was_found_in_the_order_of_the_points() -> None:
     misses = (LevelMisses(2, MISSES, (5e-4, 0.0)),)
     work = ModelFunction(0.0, (1.0,), (CUBE,))
     said = (PathPrior("a", "counts", resilient="2 n^3 s", work=work, misses=misses),)
-    history = SimpleNamespace(findings=lambda _: SimpleNamespace(priors=said), models=lambda _: {"time": times})
-    (prior,) = plan._priors(history, 0, ("s", "n"), None).values()  # type: ignore[arg-type]
+    (prior,) = plan._priors(said, times, ("s", "n"), None).values()
     _, effort, cliff = prior.columns
     assert effort.function.terms == (Term((Factor(1, PowerLog(Fraction(3), 0)),)),)
     at = np.array([[7.0, 40.0]])

@@ -28,6 +28,7 @@ from buran.workflow.steps import Step
 STARTUP_S = 120.0  # of a job: Python, file systems, reading profiles
 _PER_RUN_S = 5.0  # of a job's time limit, in addition to the run itself
 _NAMES = {"minutes": "runtime", "memory_mb": "mem_mb", "extra": "submit_options"}  # of resources, if not the request's
+_WORDS = ("partition", "account", "constraint", "qos", "reservation", "extra")  # of a request, from the campaign file
 
 
 def job_request(session: Session, bundle: Bundle) -> JobRequest:
@@ -49,13 +50,8 @@ def _request(resources: ResourcesKeys, placement: Placement, minutes: int, memor
         minutes=minutes,
         tasks_per_node=placement.tasks_per_node,
         memory_mb=memory_mb,
-        partition=resources.partition,
-        account=resources.account,
-        constraint=resources.constraint,
-        qos=resources.qos,
         exclusive=resources.exclusive,
-        reservation=resources.reservation,
-        extra=resources.extra,
+        **{name: getattr(resources, name) for name in _WORDS},
     )
 
 
@@ -80,11 +76,8 @@ def request_from(resources: Mapping[str, int | str]) -> JobRequest:
     def number(name: str, usual: int) -> int:
         return int(resources.get(name, usual))
 
-    def word(name: str) -> str | None:
-        text = resources.get(name)
-        return None if text in (None, "") else str(text)
-
     nodes, tasks = number("nodes", 1), number("tasks", 1)
+    words = {name: resources.get(_NAMES.get(name, name)) for name in _WORDS}
     return JobRequest(
         nodes=nodes,
         tasks=tasks,
@@ -93,13 +86,8 @@ def request_from(resources: Mapping[str, int | str]) -> JobRequest:
         minutes=number("runtime", 60),
         tasks_per_node=number("tasks_per_node", 1) if "tasks_per_node" in resources else None,
         memory_mb=number("mem_mb", 0) or None,
-        partition=word("partition"),
-        account=word("account"),
-        constraint=word("constraint"),
-        qos=word("qos"),
         exclusive=bool(number("exclusive", 0)),
-        reservation=word("reservation"),
-        extra=word("submit_options"),
+        **{name: None if word in (None, "") else str(word) for name, word in words.items()},
     )
 
 
