@@ -8,6 +8,7 @@ from buran.campaign.plan import BuildSpec, Mode
 from buran.campaign.point import Point
 from buran.campaign.records import BuildOutcome, Status
 from buran.campaign.sections import RefinementKeys
+from buran.campaign.strategies import abilities_of
 from buran.errors import BuildError
 from buran.instrumentation.filter_file import format_filter, only
 from buran.instrumentation.start import EVERYTHING
@@ -90,12 +91,12 @@ def test_without_a_call_graph_nothing_can_be_chosen_from_it(outcome, why, tmp_pa
 
 
 def test_campaigns_that_choose_their_start_begin_with_pilots():
-    assert not begins_with_pilot(RefinementKeys(), "full")
-    assert begins_with_pilot(RefinementKeys(), "design")
-    assert not begins_with_pilot(RefinementKeys(pilot=False), "design")
-    assert begins_with_pilot(RefinementKeys(start="everything"), "full")
-    assert begins_with_pilot(RefinementKeys(pilot=True), "full")
-    assert not begins_with_pilot(RefinementKeys(start="everything", pilot=False), "full")
+    assert not begins_with_pilot(RefinementKeys(), abilities_of("full"))
+    assert begins_with_pilot(RefinementKeys(), abilities_of("design"))
+    assert not begins_with_pilot(RefinementKeys(pilot=False), abilities_of("design"))
+    assert begins_with_pilot(RefinementKeys(start="everything"), abilities_of("full"))
+    assert begins_with_pilot(RefinementKeys(pilot=True), abilities_of("full"))
+    assert not begins_with_pilot(RefinementKeys(start="everything", pilot=False), abilities_of("full"))
 
 
 def function(name, inline=False):

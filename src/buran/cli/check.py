@@ -75,10 +75,10 @@ def _checked(arguments: argparse.Namespace) -> tuple[Campaign, Scheduler, str]:
     from buran.files import try_folder
     from buran.measurement.backends.base import check_system
     from buran.measurement.schedulers.base import NONE, spread
+    from buran.workflow.collect import foreign_points
     from buran.workflow.correct import check_base_models
     from buran.workflow.engine.controller import find_profile
     from buran.workflow.engine.partition import check_now, local_room
-    from buran.workflow.pool import foreign_points
 
     campaign = load_campaign(arguments.file)
     check_system(campaign)

@@ -1,28 +1,37 @@
-"""From finished runs to the measurement tables that models are made from."""
+"""From finished runs to the measurement tables that models are made from.
+
+Times of other runs are among them: under earlier filters, of runs that counted, and measured elsewhere.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
 
+from buran.campaign.config import Campaign
 from buran.campaign.plan import Mode
 from buran.campaign.point import Point
 from buran.campaign.records import RECORD
-from buran.features import sampled_metrics
+from buran.features import FEATURES, sampled_metrics
+from buran.instrumentation.filter_file import Filter, parse
+from buran.instrumentation.pooling import EarlierRuns, HookCost, Pooled, hook_cost, pool
+from buran.instrumentation.prediction import FILTERABLE, reached_by_filters, symbol_of
 from buran.measurement.attempt import PROFILE
 from buran.modeling.exact.effort import effort_of
 from buran.modeling.pmnf.terms import Array, predict
 from buran.modeling.priors.paths import taken_up
 from buran.profiles.call_paths import read_profile
 from buran.profiles.experiment.build import Run, experiment_from_profiles, unique_points
+from buran.profiles.experiment.merge import add_points, project
 from buran.profiles.experiment.table import AGGREGATES, Experiment
 from buran.profiles.profile import CallTree, Region
-from buran.workflow.history import FinishedRun
+from buran.workflow.history import FinishedRun, History, as_array
+from buran.workflow.refine import visit_cost_s
 
 
 def lost(runs: Iterable[FinishedRun]) -> list[FinishedRun]:
@@ -94,11 +103,6 @@ def differing(experiment: Experiment, metric: str, factor: float = 1.0) -> NDArr
     return np.asarray(differs, dtype=np.bool_)
 
 
-def as_array(points: Iterable[Point], parameters: Sequence[str]) -> Any:
-    """Return shape (point, parameter)."""
-    return np.array([[point[name] for name in parameters] for point in points], dtype=np.float64)
-
-
 def of_whole_program(
     numbers: Mapping[str, Mapping[Point, Sequence[float]]],
     units: Mapping[str, str],
@@ -135,3 +139,139 @@ def counts_at(counted: Sequence[Run], metric: str, tree: CallTree, points: Array
     table = only(experiment_from_profiles(runs), [metric])
     counts = taken_up(table.over_locations(metric, "mean"), table.tree, tree)
     return predict(effort_of(table.points, counts, metric=metric, exact=True).functions, points)
+
+
+_MOST_PAIRS = 32  # of a filter, whose visits are looked up
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """Which regions have hooks under a filter: as the compiler noted, else as the filter's rules say."""
+
+    noted: dict[str, bool]
+    rules: Filter
+
+    def __call__(self, region: Region) -> bool:
+        """Tell whether a region has hooks."""
+        noted = self.noted.get(symbol_of(region))
+        return self.rules.matches(region.name, region.mangled, region.file) if noted is None else noted
+
+
+def hooks_of(history: History, runs: Iterable[FinishedRun]) -> Hooks:
+    """Return the hooks of runs under one filter."""
+    noted: dict[str, bool] = {}
+    text = ""
+    for build in {run.build.hash: run.build for run in runs}.values():
+        text, features = build.filter_text, history.features(build.hash)
+        for function in () if features is None else features.functions:
+            noted[function.mangled] = noted.get(function.mangled, False) or function.hooked
+    return Hooks(noted, parse(text) if text else Filter())
+
+
+def pooled_times(
+    history: History, runs: Sequence[FinishedRun], parameters: Sequence[str], filter_text: str
+) -> Pooled | None:
+    """Bring times under a filter and corrected ones, under earlier filters and of runs that count, into one table.
+
+    Where filters are applied when the program runs, hooks that are switched off still cost something, in the runs that
+    would be corrected as in the others: they are not mixed.
+
+    Parameters
+    ----------
+    runs
+        All finished runs that are modelled.
+
+    Returns
+    -------
+    Pooled
+        None without a run under the filter.
+    """
+    kinds: dict[tuple[bool, str], list[FinishedRun]] = {}  # by whether they count, and filter
+    for run in runs:
+        if run.mode in (Mode.TIME, Mode.EFFORT):
+            kinds.setdefault((run.mode is Mode.EFFORT, run.filter_text), []).append(run)
+    current = kinds.pop((False, filter_text), [])
+    if not current:
+        return None
+    groups = {
+        kind: members
+        for kind, members in kinds.items()
+        if all(run.build.hooks is None for run in (*current, *members)) and (not kind[0] or _has_times(members[0]))
+    }
+    keeps = hooks_of(history, current)
+    earlier = [
+        EarlierRuns(profiles_of(members, parameters), hooks_of(history, members), keeps, counting)
+        for (counting, _), members in groups.items()
+    ]
+    timed = [members for (counting, _), members in groups.items() if not counting]
+    return pool(profiles_of(current, parameters), earlier, _cost(visit_cost_s(history), runs, timed, parameters))
+
+
+def _has_times(run: FinishedRun) -> bool:
+    """Tell whether a run that counts has what its times are corrected by."""
+    return {"time", "visits", "basic_blocks"} <= read_profile(run.folder / PROFILE).metrics.keys()
+
+
+def _cost(
+    calibrated_s: float, runs: Sequence[FinishedRun], groups: Sequence[Sequence[FinishedRun]], parameters: Sequence[str]
+) -> HookCost:
+    """Find what a visit has cost, from runs side by side with hooks and without."""
+    plain: dict[tuple[int, Point], list[float]] = {}
+    for run in runs:
+        if run.mode is Mode.VANILLA:
+            plain.setdefault((run.iteration, run.point), []).append(run.cpu_s)
+    hooked_s, plain_s, visits = list[float](), list[float](), list[float]()
+    for members in groups:
+        by_pair: dict[tuple[int, Point], list[FinishedRun]] = {}
+        for run in members:
+            by_pair.setdefault((run.iteration, run.point), []).append(run)
+        pairs = sorted(by_pair.keys() & plain.keys())
+        for pair in pairs[:: -(-len(pairs) // _MOST_PAIRS) or 1]:
+            hooked_s.append(median(run.cpu_s for run in by_pair[pair]))
+            plain_s.append(median(plain[pair]))
+            visits.append(_visits(by_pair[pair][0], parameters))
+    return hook_cost(calibrated_s, np.array(hooked_s), np.array(plain_s), np.array(visits))
+
+
+def _visits(run: FinishedRun, parameters: Sequence[str]) -> float:
+    """Return the visits of functions with hooks, of all ranks."""
+    table = experiment_of([run], parameters)
+    assert table is not None
+    hooked = reached_by_filters(table.tree)
+    return float(np.nansum(table.over_locations("visits", "sum")[hooked[table.tree.region]]))
+
+
+def foreign_tables(campaign: Campaign) -> Iterator[Experiment]:
+    """Yield the tables that features bring; raises `ConfigError`."""
+    for feature in FEATURES:
+        if feature.foreign is not None and (table := feature.foreign(campaign)) is not None:
+            yield table
+
+
+def foreign_points(campaign: Campaign) -> frozenset[Point]:
+    """Return the points of the campaign that were timed elsewhere; raises `ConfigError`."""
+    return frozenset(
+        Point.of(dict(zip(table.parameters, row, strict=True)))
+        for table in foreign_tables(campaign)
+        for row in table.points.tolist()
+    )
+
+
+def with_foreign(campaign: Campaign, own: Pooled | None) -> Pooled | None:
+    """Return the campaign's times with those of other points that were measured elsewhere.
+
+    Functions that have no hooks here give their times to their callers. Where a point has times of both, those of the
+    campaign count.
+    """
+    for table in foreign_tables(campaign):
+        if own is None:
+            repetitions = table.over_locations("time").shape[2]
+            own = Pooled.of(table, np.ones(repetitions, dtype=bool), HookCost(0.0, 0.0))
+            continue
+        symbols = set(map(symbol_of, own.uncorrected.tree.regions))
+
+        def stays(region: Region, known: set[str] = symbols) -> bool:
+            return region.paradigm not in FILTERABLE or symbol_of(region) in known
+
+        own = replace(own, table=add_points(own.table, project(table, stays)))
+    return own

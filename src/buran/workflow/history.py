@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from statistics import median
+from typing import Any
+
+import numpy as np
 
 from buran.campaign.layout import Layout
 from buran.campaign.plan import BuildSpec, Mode, Plan, Purpose
@@ -347,3 +350,8 @@ def overhead(runs: Sequence[FinishedRun]) -> tuple[Overhead, ...]:
 def timed_filters(runs: Iterable[FinishedRun]) -> list[str]:
     """Return the filters that runs were timed under, in order: what the numbers of filters count."""
     return list(dict.fromkeys(run.filter_text for run in runs if run.mode is Mode.TIME))
+
+
+def as_array(points: Iterable[Point], parameters: Sequence[str]) -> Any:
+    """Return shape (point, parameter)."""
+    return np.array([[point[name] for name in parameters] for point in points], dtype=np.float64)

@@ -43,10 +43,10 @@ from buran.profiles.metrics import metric_of, uncounted
 from buran.profiles.profile import NO_CALL_PATHS
 from buran.reporting.content import EvaluationTest
 from buran.workflow import collect
+from buran.workflow.collect import pooled_times, with_foreign
 from buran.workflow.findings import Findings
-from buran.workflow.history import FinishedRun, History, baseline, overhead, run_times
+from buran.workflow.history import FinishedRun, History, as_array, baseline, overhead, run_times
 from buran.workflow.notes import crowded_points, points_without_cores
-from buran.workflow.pool import pooled_times, with_foreign
 from buran.workflow.program import FILE, add_up, choose_kind, cross_validated, fit_program, in_words, write_program
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def gather(history: History) -> Material:
     added = (feature.table(history, modelled, tree) for feature in FEATURES if feature.table is not None)
     further = tuple(experiment for experiment in added if experiment is not None)
     if timed is not None and config.model.waiting == "auto":
-        timed = without_waiting_at(collect.as_array(crowded_points(history, modelled), parameters), timed, counted)
+        timed = without_waiting_at(as_array(crowded_points(history, modelled), parameters), timed, counted)
     return Material(plan.filter_text, runs, modelled, pooled, timed, counted, further, refuted)
 
 
@@ -293,7 +293,7 @@ def _fit_program(history: History, runs: Sequence[FinishedRun], times: ModelSet 
     campaign = history.session.campaign
     parameters, choices = campaign.parameters, campaign.choices
     walls = run_times(runs, Purpose.MODEL)  # those of pilots are too small to predict others
-    points, medians = collect.as_array(walls, parameters), np.array([median(times) for times in walls.values()])
+    points, medians = as_array(walls, parameters), np.array([median(times) for times in walls.values()])
     runtime, startup, tensor = _runtime(points, medians, parameters) if walls else None, None, None
     errors = partial(cross_validated, points, medians, tuple(parameters))
     kind, reason = choose_kind(campaign.config.model.kind, len(parameters), len(walls), len(choices), errors)
@@ -304,7 +304,7 @@ def _fit_program(history: History, runs: Sequence[FinishedRun], times: ModelSet 
     if walls and times is not None and kind == "pmnf" and not choices:
         # beside points with a core for each rank, others say how ranks take turns, not how the program starts
         crowded = crowded_points(history, runs) if campaign.config.model.waiting == "auto" else []
-        alone = ~are_in(points, collect.as_array(crowded, parameters))
+        alone = ~are_in(points, as_array(crowded, parameters))
         alone |= not alone.any()
         added = add_up(times, points[alone], medians[alone], campaign.ranks_parameter, campaign.steps)
         runtime, startup = (runtime, None) if added is None else added
@@ -397,7 +397,7 @@ def _evaluation(history: History, runtime: ModelSet | None, tensor: CPRegressor 
     if not times or runtime is None:
         return ()
     crowded = points_without_cores(history, (run for run in history.runs if run.purpose is Purpose.EVALUATION))
-    points = collect.as_array(times, history.session.campaign.parameters)
+    points = as_array(times, history.session.campaign.parameters)
     predicted = runtime.predict(points)[0] if tensor is None else tensor.predict(in_words(points))
     if not np.isfinite(predicted).all():
         raise RunError("the run-time model gives no prediction at an evaluation point")

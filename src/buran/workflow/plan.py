@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import cast
@@ -11,14 +11,14 @@ import numpy as np
 
 from buran.campaign.config import Campaign
 from buran.campaign.plan import Mode, Plan, Purpose
-from buran.campaign.point import has_all_steps
+from buran.campaign.point import Point, has_all_steps
 from buran.campaign.records import BundleOutcome, Status
 from buran.campaign.sections import BudgetKeys, RefinementKeys
-from buran.campaign.strategies import abilities_of
+from buran.campaign.strategies import Abilities, abilities_of
 from buran.errors import ConfigError
 from buran.files import digest
 from buran.instrumentation.filter_file import parse
-from buran.modeling.numerics.tuning import FEW, MATTERS, STEPS
+from buran.modeling.numerics.tuning import MATTERS, STEPS
 from buran.modeling.pmnf import ModelFunction
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.priors.campaign import LevelMisses, PathPrior
@@ -28,13 +28,14 @@ from buran.planning.draft import Draft
 from buran.planning.observations import Observations
 from buran.planning.planner import next_plan
 from buran.planning.question import Candidate, Knowledge, Question, RunTimes
+from buran.profiles.experiment.table import Experiment
 from buran.profiles.metrics import uncounted
 from buran.wording import counted
+from buran.workflow.collect import foreign_points
 from buran.workflow.findings import Findings
 from buran.workflow.history import FinishedRun, History, baseline, rules_of, run_times, walls_by_point
 from buran.workflow.overhead import missed_limit
-from buran.workflow.pool import foreign_points
-from buran.workflow.program import fitted_times, run_times_at
+from buran.workflow.program import run_times_at
 from buran.workflow.session import Session
 
 
@@ -42,7 +43,8 @@ def question_of(history: History) -> Question:
     """Return the part of the campaign that plans depend on."""
     session = history.session
     campaign, config, target = session.campaign, session.campaign.config, session.target
-    strategy, full = config.strategy, _full_steps(history)
+    strategy, abilities, full = config.strategy, abilities_of(config.strategy.name), _full_steps(history)
+    timed = uncounted(config.metrics) or config.extra_metrics or config.refinement.enabled
     rebuild_every = {"compile": 1, "run": 0, "hybrid": config.refinement.rebuild_every}
     pooled = config.model.pool_filters == "auto"
     any_point = campaign.memory_points and campaign.requested_memory_points is None
@@ -77,11 +79,11 @@ def question_of(history: History) -> Question:
         patience=strategy.patience,
         most_repetitions=campaign.most_repetitions,
         retry_failed=strategy.retry_failed,
-        pilot=_has_pilot(session),
+        pilot=_has_pilot(session, abilities),
         models=config.goal != "filter",
         pooled=pooled,
         counts_with_times=campaign.counts_with_times,
-        counts_only=_counts_only(campaign),
+        counts_only=not timed and not campaign.counts_with_times and abilities.all_at_once,
         counting_tells_times=pooled
         and "basic_blocks" in config.metrics
         and not config.extra_metrics
@@ -92,13 +94,6 @@ def question_of(history: History) -> Question:
     )
 
 
-def _counts_only(campaign: Campaign) -> bool:
-    """Whether nothing is measured but counts, so that no timed run and no baseline is needed."""
-    config = campaign.config
-    timed = uncounted(config.metrics) or config.extra_metrics or config.refinement.enabled
-    return not timed and not campaign.counts_with_times and abilities_of(config.strategy.name).all_at_once
-
-
 def _full_steps(history: History) -> dict[str, int]:
     """Return the full numbers of steps where few do not stand for all: points with few are none to model then."""
     steps = history.session.campaign.steps
@@ -106,7 +101,7 @@ def _full_steps(history: History) -> dict[str, int]:
     return {} if findings is None else {name: steps[name] for name in findings.not_repeated}
 
 
-def _has_pilot(session: Session) -> bool:
+def _has_pilot(session: Session, abilities: Abilities) -> bool:
     """Tell whether the campaign begins with a few small runs, unless the filter of another campaign is there.
 
     They choose functions, or show what all other runs will cost where a budget is to pay for these.
@@ -115,20 +110,20 @@ def _has_pilot(session: Session) -> bool:
     if session.earlier is not None or config.goal == "filter":
         return session.earlier is None
     refined = config.goal == "both" and config.refinement.enabled
-    if refined and begins_with_pilot(config.refinement, config.strategy.name):
+    if refined and begins_with_pilot(config.refinement, abilities):
         return True
     needs_costs = bool(config.budget.core_hours) and session.campaign.formulas.expected_time is None
     return config.refinement.pilot is None and needs_costs
 
 
-def begins_with_pilot(refinement: RefinementKeys, strategy: str) -> bool:
+def begins_with_pilot(refinement: RefinementKeys, abilities: Abilities) -> bool:
     """Tell whether a campaign begins with pilot runs.
 
     Where one budget is for refinement and times, what the first filter measures in vain costs more than a small run.
     """
     if refinement.pilot is not None:
         return refinement.pilot
-    return refinement.start != "default" or abilities_of(strategy).weighs_runs
+    return refinement.start != "default" or abilities.weighs_runs
 
 
 def first_plan(session: Session) -> Plan:
@@ -194,8 +189,7 @@ def _with_conditions(session: Session, plan: Plan) -> Plan:
 
 def knowledge_of(history: History, question: Question) -> Knowledge:
     """Return what the iterations so far have taught; the models and outcomes of all of them must exist."""
-    session, plans, runs = history.session, history.plans, history.runs
-    campaign, earlier = session.campaign, session.earlier
+    plans, campaign, earlier = history.plans, history.session.campaign, history.session.earlier
     if not plans:
         foreseen_s = {} if earlier is None else earlier.run_times(tuple(question.table))
         return Knowledge(filter_text=rules_of(history.filter(0) or ""), predicted_s=foreseen_s)
@@ -204,21 +198,24 @@ def knowledge_of(history: History, question: Question) -> Knowledge:
     assert filter_text is not None
     builds = {build.hash for plan in plans for build in plan.builds}
     build_core_hours = sum(history.build_outcome(build).cost_core_hours for build in sorted(builds))
-    has_rounds, outcomes = not all(plan.pilot for plan in plans), tuple(history.outcomes(plans))
-    measured = _measured(history, findings) if question.adaptive and has_rounds else None
+    runs, outcomes = history.runs, tuple(history.outcomes(plans))
+    walls = run_times(runs, Purpose.MODEL)
+    trial = baseline(history.runs_of([plan for plan in plans if plan.pilot]), Purpose.PILOT)
     fitted = [history.findings(plan.iteration).runtime for plan in plans] if question.adaptive else []
     models = [runtime.models[0] for runtime in fitted if runtime is not None]
-    trial = baseline(history.runs_of([plan for plan in plans if plan.pilot]), Purpose.PILOT)
+    measured, has_rounds = None, not all(plan.pilot for plan in plans)
+    if question.adaptive and has_rounds:
+        table = None if campaign.choices else history.table(last)
+        times = history.models(last).get("time") if table is not None and findings.priors else None
+        measured = _measured(campaign, findings, walls, table, times)
     # from the first timed run on a strategy that adapts predicts the times of its points
     foreseen = set(question.points) if measured is not None and measured.is_timed.any() else set()
     points = [point for point in question.table if point not in foreseen]
     predicted_s: RunTimes
     if earlier is not None and not has_rounds:
         predicted_s = earlier.run_times(points)
-    elif findings.runtime is None and len(trial) >= FEW:
-        predicted_s = fitted_times(trial, points, campaign.parameters)
     else:
-        predicted_s = run_times_at(history, findings, points)
+        predicted_s = run_times_at(history, findings, points, trial)
     return Knowledge(
         plans=plans,
         outcomes=outcomes,
@@ -233,7 +230,7 @@ def knowledge_of(history: History, question: Question) -> Knowledge:
         counts_settled=_counts_settled(findings),
         missed_limit=missed_limit(history, last),
         counting_proven=None if findings.pooled is None else cast(float | None, findings.pooled.get("proven")),
-        start_s=_start_s(campaign, outcomes),
+        start_s=_start_s(question.table, outcomes),
         choice=choice_of(plans[-1].filter_text, filter_text),
     )
 
@@ -264,10 +261,10 @@ def _ratios(findings: Findings, runs: Sequence[FinishedRun]) -> dict[Mode, float
     return {mode: median(values) for mode, values in measured.items() if values}
 
 
-def _start_s(campaign: Campaign, outcomes: Sequence[BundleOutcome]) -> float:
+def _start_s(table: Mapping[Point, Candidate], outcomes: Sequence[BundleOutcome]) -> float:
     """Return what runs were charged beyond their own time, in seconds: the median over those that were measured."""
     beyond = [
-        3600 * run.cost_core_hours / campaign.charged_cores(outcome.point) - run.wall_s
+        3600 * run.cost_core_hours / table[outcome.point].cores - run.wall_s
         for outcome in outcomes
         for run in outcome.runs
         if run.status is Status.MEASURED and run.wall_s is not None
@@ -282,33 +279,37 @@ def _counts_settled(findings: Findings) -> bool:
     return bool(seconds) and all(prior.settled or seconds[prior.call_path] < least for prior in findings.priors)
 
 
-def _measured(history: History, findings: Findings) -> Observations | None:
+def _measured(
+    campaign: Campaign,
+    findings: Findings,
+    walls: Mapping[Point, Sequence[float]],
+    table: Experiment | None,
+    times: ModelSet | None,
+) -> Observations | None:
     """Return what strategies choose by: the call paths' times and counters, and the baseline's wall times.
 
     Without times of call paths, and with choices, at one of which they are modelled, the whole program takes their
     place.
     """
-    campaign, last = history.session.campaign, findings.iteration
     names = tuple(campaign.points[0])
     full = {name: campaign.steps[name] for name in findings.not_repeated}
-    walls = {
+    whole = {
         tuple(float(point[name]) for name in names): seconds
-        for point, seconds in run_times(history.runs, Purpose.MODEL).items()
+        for point, seconds in walls.items()
         if has_all_steps(point, full)
     }
-    if not walls:
+    if not whole:
         return None
-    table = None if campaign.choices else history.table(last)
     metrics = [name for name in ("time", *campaign.config.extra_metrics) if table and name in table.values]
-    points = table.points_in(names) if table and metrics else np.array(list(walls), dtype=np.float64)
-    seconds = np.full((len(points), max(map(len, walls.values()))), np.nan)
+    points = table.points_in(names) if table and metrics else np.array(list(whole), dtype=np.float64)
+    seconds = np.full((len(points), max(map(len, whole.values()))), np.nan)
     for row, point in zip(seconds, points.tolist(), strict=True):
-        times = walls.get(tuple(point), ())
-        row[: len(times)] = times
+        known_s = whole.get(tuple(point), ())
+        row[: len(known_s)] = known_s
     if table is None or not metrics:
         return Observations(points, seconds[None])
     observations = Observations.of(table, metrics, campaign.config.aggregate)
-    known = _priors(findings.priors, history.models(last).get("time"), names, campaign.ranks_parameter)
+    known = _priors(findings.priors, times, names, campaign.ranks_parameter)
     priors = tuple(known.get(path) if metric == "time" else None for metric, path in observations.names)
     return replace(observations, points=points, program_s=seconds, priors=priors)
 

@@ -6,12 +6,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from buran.campaign.point import Point
+from buran.modeling.numerics.tuning import FEW
 from buran.modeling.pmnf import fit_models
 from buran.modeling.pmnf.model import Model, add_models
 from buran.modeling.pmnf.model_set import ModelSet
@@ -20,9 +22,8 @@ from buran.modeling.priors.resilient import fit_priors
 from buran.planning.question import RunTimes
 from buran.profiles.startup import is_startup_or_shutdown
 from buran.wording import word_of
-from buran.workflow.collect import as_array
 from buran.workflow.findings import Findings
-from buran.workflow.history import History
+from buran.workflow.history import History, as_array
 
 if TYPE_CHECKING:
     from buran.modeling.tensor import CPRegressor
@@ -215,31 +216,34 @@ def tensor_model(history: History, findings: Findings) -> Callable[[Array], Arra
     return lambda points: tensor.predict(columns_of(in_words(points)), "clamp", "mean")[0]
 
 
-def run_times_at(history: History, findings: Findings, points: Sequence[Point]) -> RunTimes:
-    """Return what models predict that runs take; never less than the shortest run that was seen."""
-    session = history.session
-    if findings.runtime is None:
+def run_times_at(
+    history: History,
+    findings: Findings,
+    points: Sequence[Point],
+    trial: Mapping[Point, Sequence[float]] = MappingProxyType({}),
+) -> RunTimes:
+    """Return what models predict that runs take; never less than the shortest run that was seen.
+
+    Parameters
+    ----------
+    trial
+        Wall times of pilot runs, which are modelled where nothing else is.
+    """
+    parameters = history.session.campaign.parameters
+    if findings.runtime is not None:
+        model, tensor = findings.runtime, tensor_model(history, findings)
+        values = one_by_one(tensor or (lambda at: model.predict(at)[0]), as_array(points, parameters))
+        return dict(zip(points, np.maximum(values, findings.shortest_run_s).tolist(), strict=True))
+    if len(trial) < FEW:
         return {}
-    model, tensor = findings.runtime, tensor_model(history, findings)
-    predict = tensor or (lambda at: model.predict(at)[0])
-    values = one_by_one(predict, as_array(points, session.campaign.parameters))
-    return dict(zip(points, np.maximum(values, findings.shortest_run_s).tolist(), strict=True))
+    measured = {point: median(times) for point, times in trial.items()}
+    fit = fit_models(as_array(measured, parameters), np.array([list(measured.values())])).models[0]
+    shortest, longest = min(measured.values()), max(measured.values())
+    values = np.full(len(points), longest) if fit is None else one_by_one(fit.predict, as_array(points, parameters))
+    values = np.where(np.isfinite(values), np.maximum(values, shortest), longest)
+    return dict(zip(points, values.tolist(), strict=True)) | measured
 
 
 def one_by_one(predict: Callable[[Array], Array], points: Array) -> Array:
     """Return predictions, shape (point,), that do not depend on the other points: products of larger arrays round."""
     return np.array([predict(row[None])[0] for row in points], dtype=np.float64)
-
-
-def fitted_times(
-    walls: Mapping[Point, Sequence[float]], points: Sequence[Point], parameters: Sequence[str]
-) -> dict[Point, float]:
-    """Return wall times predicted at points from those measured at some; never below the shortest of them."""
-    measured = {point: median(times) for point, times in walls.items()}
-    fit = fit_models(as_array(measured, parameters), np.array([list(measured.values())])).models[0]
-    shortest, longest = min(measured.values()), max(measured.values())
-    values = np.full(len(points), longest)
-    if fit is not None:
-        values = one_by_one(fit.predict, as_array(points, parameters))
-    values = np.where(np.isfinite(values), np.maximum(values, shortest), longest)
-    return dict(zip(points, values.tolist(), strict=True)) | measured
