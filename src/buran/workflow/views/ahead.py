@@ -12,7 +12,8 @@ from buran.planning.planner import next_plan
 from buran.planning.question import Question, RunTimes
 from buran.reporting.summary import NextPlan
 from buran.workflow.history import History
-from buran.workflow.plan import knowledge_of, make_plan, question_of, run_times_at
+from buran.workflow.plan import knowledge_of, make_plan, question_of
+from buran.workflow.program import run_times_at
 from buran.workflow.views.remaining import PredictedRuns, Remaining
 from buran.workflow.views.summary import RunState
 
