@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 
 from buran.campaign.plan import Mode
 from buran.modeling.experiments import model_experiment
-from buran.modeling.priors.campaign import noise_resilient
-from buran.modeling.priors.tables import models_from_priors
+from buran.modeling.priors.campaign import models_from_priors, noise_resilient
 from buran.plugins.memory.account import MemoryAccount
 from buran.plugins.memory.caches import models_of
 from buran.plugins.memory.campaign import enter, speed_of

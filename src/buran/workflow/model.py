@@ -28,12 +28,11 @@ from buran.modeling.pmnf.model_set import ModelSet, write_models
 from buran.modeling.pmnf.powers import Lead
 from buran.modeling.pmnf.space import full_spaces, wider_space
 from buran.modeling.pmnf.tuning import STEADY
-from buran.modeling.priors.campaign import PathPrior, noise_resilient
+from buran.modeling.priors.campaign import PathPrior, models_from_priors, noise_resilient
 from buran.modeling.priors.paths import PathModel, waiting_rows
 from buran.modeling.priors.prior import Account
 from buran.modeling.priors.resilient import PUBLISHED, FitOptions
 from buran.modeling.priors.steps import not_repeated
-from buran.modeling.priors.tables import models_from_priors
 from buran.profiles.call_paths import read_profile
 from buran.profiles.experiment.jsonl import write_jsonl
 from buran.profiles.experiment.merge import merge_metrics

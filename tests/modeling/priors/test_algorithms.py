@@ -12,11 +12,10 @@ from prior_tables import POINTS, N, P, table
 from buran.modeling.experiments import model_experiment
 from buran.modeling.pmnf.model import prediction_interval
 from buran.modeling.pmnf.terms import Array, ModelFunction, power, scaled
-from buran.modeling.priors.campaign import OTHERS_FOLLOW, noise_resilient
+from buran.modeling.priors.campaign import OTHERS_FOLLOW, models_from_priors, noise_resilient
 from buran.modeling.priors.communication import operation_of
 from buran.modeling.priors.prior import Prior, communication_prior
 from buran.modeling.priors.resilient import fit_priors, predictions
-from buran.modeling.priors.tables import models_from_priors
 from buran.modeling.priors.waiting import with_algorithms
 
 ONE, RANKS, BYTES = ModelFunction(1.0), power(0, 1), power(1, 1)

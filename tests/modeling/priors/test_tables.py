@@ -13,10 +13,9 @@ from buran.errors import UsageError
 from buran.modeling.experiments import model_experiment
 from buran.modeling.pmnf.model import predict_models, prediction_interval
 from buran.modeling.pmnf.terms import added
-from buran.modeling.priors.campaign import noise_resilient
+from buran.modeling.priors.campaign import models_from_priors, noise_resilient
 from buran.modeling.priors.paths import Source, project, waits
 from buran.modeling.priors.resilient import PUBLISHED
-from buran.modeling.priors.tables import models_from_priors
 from buran.modeling.priors.waiting import Verdict
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.profile import Region

@@ -14,9 +14,9 @@ from test_distances import SMALL, models_along
 
 from buran.modeling.pmnf.terms import ModelFunction, power
 from buran.modeling.pmnf.text import format_function
+from buran.modeling.priors.campaign import models_from_priors
 from buran.modeling.priors.prior import Prior, computation_prior, one_cost
 from buran.modeling.priors.resilient import fit_priors
-from buran.modeling.priors.tables import models_from_priors
 from buran.plugins.memory import costs as memory
 from buran.plugins.memory.account import CacheCost, MemoryAccount, MissCost, PageAccount, expected_cost
 from buran.plugins.memory.costs import cache_cost, scattered_s, streamed_s

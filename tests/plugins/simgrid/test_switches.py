@@ -13,11 +13,10 @@ from buran.modeling.experiments import model_experiment
 from buran.modeling.pmnf.model import prediction_interval
 from buran.modeling.pmnf.terms import Array, Cases, ModelFunction, power, scaled
 from buran.modeling.pmnf.text import format_function, growth_class
-from buran.modeling.priors.campaign import noise_resilient
+from buran.modeling.priors.campaign import models_from_priors, noise_resilient
 from buran.modeling.priors.communication import operation_of
 from buran.modeling.priors.prior import Prior, communication_prior
 from buran.modeling.priors.resilient import fit_priors, predictions
-from buran.modeling.priors.tables import models_from_priors
 from buran.plugins.simgrid.switches import _COSTS, KnownAlgorithms, _thresholds
 
 NAMES = ("p", "n")

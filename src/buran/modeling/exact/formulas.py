@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from buran.modeling.exact.rational import (
     PRODUCTS,
     Counts,
-    Parameter,
+    ParameterLines,
     RationalTerm,
     Scores,
     TermSet,
@@ -74,7 +74,7 @@ def exact_models(points: Array, values: Array, variables: Sequence[Sequence[Deri
     counts = Counts.read(points, values)
     rows = np.flatnonzero(counts.usable & (values != values[:, :1]).any(axis=1))
     of_one = tuple(variable for group in variables for variable in group if len(variable.columns) == 1)
-    lines = [Parameter.of(points, p, of_one) for p in range(points.shape[1])]
+    lines = [ParameterLines.of(points, p, of_one) for p in range(points.shape[1])]
     if len(rows) and all(parameter is not None for parameter in lines):
         found = _on_lines([parameter for parameter in lines if parameter is not None], points, values, counts, rows)
         rows = _entered(models, rows, found, points)
@@ -97,7 +97,7 @@ def _entered(models: list[Model | None], rows: Ids, found: Sequence[Model | None
 
 
 def _on_lines(
-    known: Sequence[Parameter], points: Array, values: Array, counts: Counts, rows: Ids
+    known: Sequence[ParameterLines], points: Array, values: Array, counts: Counts, rows: Ids
 ) -> list[Model | None]:
     """Find formulas whose terms the lines along each parameter show."""
     models: list[Model | None] = [None] * len(rows)
@@ -138,7 +138,7 @@ def _in_monomials(
     """
     models: list[Model | None] = [None] * len(rows)
     size = len(points)
-    solver = _Solver([Parameter(tuple(Fraction(i) for i in range(size)), {}, table)], counts.of(rows))
+    solver = _Solver([ParameterLines(tuple(Fraction(i) for i in range(size)), {}, table)], counts.of(rows))
     columns, residues = solver.columns([(index,) for index in range(len(table) + 1)]), solver.counts.residues()
     basis, needed = spans(columns, residues)
     _, bits = solver.counts.bits(np.arange(size)[None])
@@ -175,7 +175,7 @@ def passes_through(function: ModelFunction, points: Array) -> bool:
     return False
 
 
-def _are_proven(chosen: Sequence[Scores], known: Sequence[Parameter]) -> bool:
+def _are_proven(chosen: Sequence[Scores], known: Sequence[ParameterLines]) -> bool:
     """Tell whether the terms of one parameter are proven, and those of each other too that has more than few values."""
     proven = [_is_proven(scores, parameter.levels) for scores, parameter in zip(chosen, known, strict=True)]
     return any(proven) and all(p or parameter.is_passed for p, parameter in zip(proven, known, strict=True))
@@ -199,7 +199,7 @@ class _Solver:
         The values.
     """
 
-    parameters: Sequence[Parameter]
+    parameters: Sequence[ParameterLines]
     counts: Counts
 
     def formulas(
@@ -209,7 +209,7 @@ class _Solver:
         out: list[list[Formula]] = [[] for _ in calls]
         combined = sorted(product(*chosen), key=lambda some: sum(terms.cost for terms in some))
         for some in combined[: SearchOptions.alternatives]:
-            products = list(product(*(terms.places for terms in some)))
+            products = list(product(*(terms.indices for terms in some)))
             columns = self.columns(products)
             if len(products) >= columns.shape[1] or not reduced(columns[None])[2][0]:
                 continue

@@ -217,8 +217,8 @@ class TermSet:
     cost: int
 
     @property
-    def places(self) -> list[int]:
-        """Those of coefficients: 0 for the constant, 1 + its place for a term."""
+    def indices(self) -> list[int]:
+        """Of the coefficients: 0 for the constant, 1 + its place for a term."""
         return [0] * self.constant + [1 + index for index in self.terms]
 
     @property
@@ -337,7 +337,7 @@ def term_residues(terms: Sequence[RationalTerm], values: Sequence[Fraction]) -> 
 
 
 @dataclass(frozen=True, eq=False)
-class Parameter:
+class ParameterLines:
     """A parameter: its values, its lines, and the terms that have fractions as values there.
 
     Attributes
@@ -365,7 +365,7 @@ class Parameter:
         return self.levels <= FEW
 
     @classmethod
-    def of(cls, points: Array, parameter: int, variables: tuple[DerivedValue, ...] = ()) -> Parameter | None:
+    def of(cls, points: Array, parameter: int, variables: tuple[DerivedValue, ...] = ()) -> ParameterLines | None:
         """Return None if the parameter varies, but no two points differ in it alone."""
         column = [fraction_of(x) for x in points[:, parameter].tolist()]
         _, group = np.unique(np.delete(points, parameter, axis=1), axis=0, return_inverse=True)
@@ -429,6 +429,6 @@ def _tests(
     for size in range(1, len(levels) + 1):
         some = [index for index, terms in enumerate(options) if terms.size == size]
         if some:
-            sets = np.array([options[index].places for index in some])
+            sets = np.array([options[index].indices for index in some])
             tests[some], usable[some] = checks(columns[sets], random)
     return tests, usable

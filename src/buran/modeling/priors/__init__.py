@@ -22,10 +22,10 @@ know of costs (`prior.Account`) are additions.
 """
 
 from buran.modeling.exact.effort import Effort, effort_of
+from buran.modeling.priors.campaign import models_from_priors
 from buran.modeling.priors.paths import PathModel, Source, priors_of
 from buran.modeling.priors.prior import Column, Prior, communication_prior, computation_prior
 from buran.modeling.priors.resilient import FitOptions, Resilient, fit_priors, predictions
-from buran.modeling.priors.tables import models_from_priors
 from buran.modeling.priors.waiting import Verdict, Waiting, diagnose
 
 __all__ = [

@@ -126,7 +126,7 @@ def priors_of(
     tree
         Call paths of the times.
     counted
-        See `buran.modeling.priors.tables.models_from_priors`.
+        See `buran.modeling.priors.campaign.models_from_priors`.
     points
         Shape (point, parameter), of the times.
     mpi

@@ -149,10 +149,8 @@ def _priced(
     if noise is not None:
         deviation, degrees = np.nanmin(noise.deviation, axis=1, initial=np.inf), noise.degrees
     models = [None if one is None else one.model for one in fitted]
-    along = np.full((len(fitted), points.shape[1]), Along.TREND)
-    for row, one in enumerate(fitted):
-        if one is not None:
-            along[row] = one.prior.along(points.shape[1])
+    count = points.shape[1]
+    along = np.array([[Along.TREND] * count if one is None else one.prior.along(count) for one in fitted])
     found = with_discrepancies(points, values, models, deviation, degrees, (DEVIATIONS[-1],), along)
     return tuple(
         None if one is None or model is None else replace(one, model=model)

@@ -17,7 +17,7 @@ from buran.modeling.numerics.intervals import of_sum
 from buran.modeling.pmnf.fit import fit_models
 from buran.modeling.pmnf.model import prediction_interval
 from buran.modeling.pmnf.terms import Array, predict
-from buran.modeling.priors.tables import models_from_priors
+from buran.modeling.priors.campaign import models_from_priors
 from buran.plugins.memory.account import MemoryAccount, PageAccount
 from buran.plugins.memory.caches import models_of
 from buran.plugins.memory.costs import cache_cost, fault_cost, faults_of

@@ -18,11 +18,10 @@ from buran.modeling.experiments import model_experiment
 from buran.modeling.pmnf.model import Model
 from buran.modeling.pmnf.terms import Array, ModelFunction, added, multiplied, power
 from buran.modeling.pmnf.text import growth_class
-from buran.modeling.priors.campaign import waiting_text
+from buran.modeling.priors.campaign import models_from_priors, waiting_text
 from buran.modeling.priors.communication import operation_of
 from buran.modeling.priors.paths import PathModel
 from buran.modeling.priors.prior import communication_prior
-from buran.modeling.priors.tables import models_from_priors
 from buran.profiles.experiment.build import experiment_from_profiles
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.profile import Profile

@@ -17,8 +17,8 @@ from buran.files import write_text
 from buran.modeling.experiments import model_experiment
 from buran.modeling.pmnf.terms import Array, ModelFunction, multiplied, power
 from buran.modeling.pmnf.text import format_function
+from buran.modeling.priors.campaign import models_from_priors
 from buran.modeling.priors.paths import work_of_a_thread
-from buran.modeling.priors.tables import models_from_priors
 from buran.profiles.experiment.build import experiment_from_profiles
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.profile import Profile

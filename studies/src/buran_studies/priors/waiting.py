@@ -15,10 +15,10 @@ from buran.campaign.plan import Mode
 from buran.modeling.pmnf.powers import PowerLog
 from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term, added, multiplied, power, scaled
 from buran.modeling.pmnf.text import format_function
+from buran.modeling.priors.campaign import models_from_priors
 from buran.modeling.priors.communication import operation_of
 from buran.modeling.priors.paths import Source
 from buran.modeling.priors.prior import Prior, communication_prior
-from buran.modeling.priors.tables import models_from_priors
 from buran.modeling.priors.waiting import Verdict, diagnose
 from buran.profiles.experiment.build import experiment_from_profiles
 from buran_studies.noise import inject
