@@ -387,9 +387,8 @@ def _communicators(counts: _Counts, rows: Ids) -> tuple[list[ModelFunction | Non
     notes = ["the sizes of communicators were not recorded"] * len(rows)
     if any(name not in counts.values for name in metrics):
         return sizes, notes
-    total = over_repetitions(counts.values["communicator_size_sum"][rows], "median")
-    largest = over_repetitions(counts.values["communicator_size_max"][rows], "max")
-    visits = over_repetitions(counts.values["visits"][rows], "median")
+    total, visits = (over_repetitions(counts.values[name][rows], "median") for name in (metrics[0], "visits"))
+    largest = over_repetitions(counts.values[metrics[1]][rows], "max")
     mean = np.divide(total, visits, out=np.full(total.shape, np.nan), where=visits > 0)
     for index in range(len(rows)):
         present = np.isfinite(mean[index])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -132,12 +132,9 @@ def fit_priors(
             parts.append(_models(points, part, fits[-1], left_open))
         models = [_mixed(model, some) for model, *some in zip(models, *parts, strict=True)]
         for index, row in enumerate(group.rows):
-            out[row] = Resilient(
-                group.priors[index],
-                tuple(fitted.coefficients[index].tolist()),
-                models[index],
-                tuple(each.of(index) for each in fits or [fitted]),
-            )
+            costs = tuple(each.of(index) for each in fits or [fitted])
+            coefficients = tuple(fitted.coefficients[index].tolist())
+            out[row] = Resilient(group.priors[index], coefficients, models[index], costs)
     return _priced(points, values, out, noise) if options.price and any(out) else tuple(out)
 
 
@@ -222,42 +219,29 @@ class _Group:
         return np.where(start > 0, start, start.max(axis=1, keepdims=True, initial=0.0))
 
     @cached_property
-    def belief(self) -> Belief | None:
+    def belief(self) -> Belief:
         """What is expected of coefficients: each term costs about the same for each count, or what the machine says."""
-        mean, deviation = np.zeros(self.effort.shape), np.full(self.effort.shape, np.inf)
         terms: Mask = np.array(self.effort > 0, dtype=np.bool_)
         terms[:, 0] = False  # what a call path takes without any effort is not in its counts
-        if np.isfinite(self.options.cost_spread):
-            present = np.isfinite(self.values)
-            start = np.where(self.start > 0, self.start, 1.0)
-            ratio = np.where(present, np.where(present, self.values, 0.0) / start, 0.0)
-            cost = ratio.sum(axis=1, keepdims=True) / present.sum(axis=1, keepdims=True)
-            sure = terms & (cost > 0) & (terms.sum(axis=1, keepdims=True) > 1)
-            mean = np.where(sure, cost * self.effort, 0.0)
-            deviation = np.where(sure, self.options.cost_spread * np.where(sure, mean, 1.0), np.inf)
+        present = np.isfinite(self.values)
+        ratio = np.where(present, self.values, 0.0) / np.where(self.start > 0, self.start, 1.0)
+        cost = ratio.sum(axis=1, keepdims=True) / present.sum(axis=1, keepdims=True)
+        sure = terms & (cost > 0) & (terms.sum(axis=1, keepdims=True) > 1)
+        mean = np.where(sure, cost * self.effort, 0.0)
+        deviation = np.where(sure, self.options.cost_spread * np.where(sure, mean, 1.0), np.inf)
         costs = [column.cost for column in self.priors[0].columns]  # the same for all call paths with these columns
         given: Mask = np.array([cost is not None for cost in costs], dtype=np.bool_)
-        if not given.any():
-            return Belief(mean, deviation) if np.isfinite(self.options.cost_spread) and terms.any() else None
         known = np.array([cost or (0.0, np.inf) for cost in costs])
         return Belief(np.where(given, known[:, 0], mean), np.where(given, known[:, 1], deviation), given)
 
     @cached_property
+    def _regress(self) -> Callable[..., Fitted]:
+        return partial(regress, self.design, self.values, outliers=self.options.outliers, worth=self.worth)
+
+    @cached_property
     def alone(self) -> Fitted:
         """Fits of each call path by its values alone."""
-        return self._fit(self.start, self.options.nonnegative, self.belief)
-
-    def _fit(self, start: Array, nonnegative: bool, belief: Belief | None = None, noise: Array | None = None) -> Fitted:
-        return regress(
-            self.design,
-            self.values,
-            nonnegative=nonnegative,
-            start=start,
-            belief=belief,
-            noise=noise,
-            outliers=self.options.outliers,
-            worth=self.worth,
-        )
+        return self._regress(nonnegative=self.options.nonnegative, start=self.start, belief=self.belief)
 
     def fitted(self, others: float | None) -> Fitted:
         """Return fits that borrow the noise of `others`, a share of the value, and costs within the group.
@@ -271,12 +255,12 @@ class _Group:
         if len(self.priors) >= FEW and self.design.shape[1] >= 2:
             # what is fixed at 0 would make the mean over call paths too large
             positive = np.maximum(self.alone.coefficients @ self.design.T, 0.0)
-            belief = _shared_belief(self._fit(positive, nonnegative=False), self.effort, belief)
+            belief = _shared_belief(self._regress(nonnegative=False, start=positive), self.effort, belief)
         # s~^2 = (d s^2 + d0 s0^2) / (d + d0), with d + d0 degrees of freedom
         degrees = self.alone.degrees + WORTH
         own = self.alone.degrees * np.nan_to_num(self.alone.noise) ** 2
         noise = np.sqrt((own + WORTH * others**2) / degrees) + LEAST_NOISE
-        made = self._fit(self.start, self.options.nonnegative, belief, noise)
+        made = self._regress(nonnegative=self.options.nonnegative, start=self.start, belief=belief, noise=noise)
         return replace(made, noise=noise, degrees=degrees)
 
 
@@ -300,17 +284,10 @@ def _grouped(
     some = [
         prior if seen else None for prior, seen in zip(with_algorithms(points, values, priors), measured, strict=True)
     ]
-    groups = [
-        _Group(
-            rows,
-            own,
-            values[rows],
-            own[0].design(points),
-            None if noise is None else noise.of_rows(rows).worth,
-            options,
-        )
-        for rows, own in alike(some, lambda prior: tuple((column.name, column.function) for column in prior.columns))
-    ]
+    groups = []
+    for rows, own in alike(some, lambda prior: tuple((column.name, column.function) for column in prior.columns)):
+        worth = None if noise is None else noise.of_rows(rows).worth
+        groups.append(_Group(rows, own, values[rows], own[0].design(points), worth, options))
     return groups, _noise_of_all(groups) if options.share else None
 
 
@@ -322,7 +299,7 @@ def _noise_of_all(groups: Sequence[_Group]) -> float | None:
     return float(np.sqrt(squares / degrees)) if degrees > 0 else None
 
 
-def _shared_belief(fitted: Fitted, effort: Array, path_belief: Belief | None) -> Belief:
+def _shared_belief(fitted: Fitted, effort: Array, belief: Belief) -> Belief:
     """Expect coefficients, for each unit of effort, near those of the other call paths with this prior.
 
     Mean and spread over call paths are those of a random-effects model (DerSimonian and Laird 1986).
@@ -331,8 +308,7 @@ def _shared_belief(fitted: Fitted, effort: Array, path_belief: Belief | None) ->
     unit[:, 0] = 1.0
     cost = fitted.coefficients / unit
     variance = np.einsum("ckk->ck", fitted.covariance) / unit**2
-    mean = np.zeros_like(cost) if path_belief is None else path_belief.mean.copy()
-    deviation = np.full(cost.shape, np.inf) if path_belief is None else path_belief.deviation.copy()
+    mean, deviation = belief.mean.copy(), belief.deviation.copy()
     for column in range(1, cost.shape[1]):  # constants are each call path's own
         some = np.flatnonzero(variance[:, column] > 0)
         if len(some) < FEW:
@@ -347,7 +323,7 @@ def _shared_belief(fitted: Fitted, effort: Array, path_belief: Belief | None) ->
         closer = spread * unit[:, column] < deviation[:, column]
         mean[:, column] = np.where(closer, centre * unit[:, column], mean[:, column])
         deviation[:, column] = np.where(closer, spread * unit[:, column], deviation[:, column])
-    return Belief(mean, deviation, None if path_belief is None else path_belief.given)
+    return replace(belief, mean=mean, deviation=deviation)
 
 
 def _models(points: Array, group: _Group, fitted: Fitted, left_open: OpenStructure | None) -> list[Model]:
@@ -358,11 +334,11 @@ def _models(points: Array, group: _Group, fitted: Fitted, left_open: OpenStructu
     left_out = values - (values - predicted) / np.where(bound, 1.0, 1 - fitted.leverage)
     shown = np.where(known, predicted, np.nan)
     loo = np.abs(np.where(known, (values - left_out) * fitted.weights, 0.0)).sum(axis=1) / known.sum(axis=1)
-    free = (fitted.coefficients != 0).sum(axis=1)
+    free, followed = (fitted.coefficients != 0).sum(axis=1), (bound & known).any(axis=1)
     columns = [
         smape(shown, values),
-        np.where((bound & known).any(axis=1), np.nan, smape(np.where(known, left_out, np.nan), values)),
-        np.where((bound & known).any(axis=1), np.nan, loo),
+        np.where(followed, np.nan, smape(np.where(known, left_out, np.nan), values)),
+        np.where(followed, np.nan, loo),
         adjusted_r2(shown, values, free),
         rss(shown, values),
     ]
@@ -374,9 +350,7 @@ def _models(points: Array, group: _Group, fitted: Fitted, left_open: OpenStructu
         if fitted.degrees[index] > 0:
             mapping = _mapping(function, prior)
             covariance = tuple(map(tuple, (mapping @ fitted.covariance[index] @ mapping.T).tolist()))
-        degrees = int(fitted.degrees[index])
-        noise = float(fitted.noise[index])
-        alone = Alternative(function, 1.0, covariance, noise, degrees)
+        alone = Alternative(function, 1.0, covariance, float(fitted.noise[index]), int(fitted.degrees[index]))
         (alternatives,) = with_other_growth([[alone]], points, prior.repeated)
         if all(column.cost is None for column in prior.columns):  # what is known of memory is no open structure
             alternatives = with_structures(alternatives, points[known[index]], values[index, known[index]], left_open)
