@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from scipy.special import log_ndtr
@@ -35,12 +36,12 @@ class Belief:
         Shape (call path, column); an infinite deviation leaves the coefficient to the times alone.
     given
         Shape (column,): whether it is known from elsewhere; then a coefficient takes a degree of freedom only if times
-        tell more of it. None where it is expected of the same times.
+        tell more of it. False where all is expected of the same times.
     """
 
     mean: Array
     deviation: Array
-    given: Mask | None = None
+    given: Mask | Literal[False] = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,12 +118,15 @@ def regress(
     worth
         Shape (call path, point): further weights, as of points with more repetitions than others; 1 by default.
     """
+    if belief is None:
+        nothing = np.zeros((len(values), design.shape[1]))
+        belief = Belief(nothing, nothing + np.inf)
     scale = _column_sizes(design, values, belief)
     columns = design / scale
     present = np.isfinite(values)
     target = np.where(present, values, 0.0)
     guess = np.broadcast_to(np.abs(columns).sum(axis=1), values.shape) if start is None else start
-    scaled_belief = None if belief is None else Belief(belief.mean * scale, belief.deviation * scale, belief.given)
+    belief = Belief(belief.mean * scale, belief.deviation * scale, belief.given)
     share = np.full(len(values), 0.1) if noise is None else noise
     value_worth = np.ones_like(target) if worth is None else worth
     trust, before = np.ones_like(target), np.zeros((len(target), columns.shape[1]))
@@ -131,11 +135,11 @@ def regress(
         weights = _weights(guess, present) * value_worth * trust
         if step == 0:
             weights = _sized(weights, target)
-        problem = _problem(columns, target, weights, scaled_belief, share, before)
+        problem = _problem(columns, target, weights, belief, share, before)
         solution = solve(*problem)
         solution = without_negative(solution, *problem) if nonnegative else solution
         before, guess, last = solution.coefficients, solution.coefficients @ columns.T, guess
-        rank = _rank(columns, weights, solution.free & _determined(columns, weights, scaled_belief, share))
+        rank = _rank(columns, weights, solution.free & _determined(columns, weights, belief, share))
         if np.isfinite(outliers):
             points = present.sum(axis=1)  # residuals are too small where coefficients follow few of them
             few = np.sqrt(points / np.maximum(points - rank, 1))
@@ -147,8 +151,8 @@ def regress(
             share = np.sqrt(rest / np.maximum(degrees, 1)) + LEAST_NOISE
         if (np.abs(guess - last) <= _SETTLED * np.abs(guess).max(axis=1, keepdims=True)).all():
             break
-    if nonnegative and scaled_belief is not None:
-        solution = _with_expected(problem, solution, np.isfinite(scaled_belief.deviation), share)
+    if nonnegative:
+        solution = _with_expected(problem, solution, np.isfinite(belief.deviation), share)
     has_freedom = degrees > 0
     spread = np.where(has_freedom, np.sqrt(rest / np.maximum(degrees, 1)), np.nan)
     # h_i = w_i^2 x_i' (X' W^2 X)^-1 x_i, and the covariance s^2 (X' W^2 X)^-1
@@ -158,11 +162,13 @@ def regress(
     return Fitted(coefficients, covariance, spread, degrees.astype(np.float64), weights, leverage)
 
 
-def _column_sizes(design: Array, values: Array, belief: Belief | None) -> Array:
-    """Return shape (column,): how large the columns of a design (point, column) are, never 0."""
+def _column_sizes(design: Array, values: Array, belief: Belief) -> Array:
+    """Return shape (column,): how large the columns of a design (point, column) are, never 0.
+
+    What is known of a coefficient says how large its column can be where points hardly have it.
+    """
     scale = np.abs(design).max(axis=0)
-    if belief is not None and belief.given is not None:
-        # What is known of a coefficient says how large its column can be where points hardly have it.
+    if np.any(belief.given):
         usual = np.nanmedian(np.abs(values))
         scale = np.where(belief.given, np.maximum(scale, usual / belief.deviation.min(axis=0)), scale)
     return np.asarray(np.where(scale > _NOTHING, scale, 1.0))
@@ -198,12 +204,10 @@ def _rank(columns: Array, weights: Array, free: Mask) -> Ids:
     return np.asarray((np.linalg.eigvalsh(alike) > _SAME).sum(axis=1))
 
 
-def _determined(columns: Array, weights: Array, belief: Belief | None, noise: Array) -> Mask:
+def _determined(columns: Array, weights: Array, belief: Belief, noise: Array) -> Mask:
     """Return shape (call path, column): whether times tell at least as much of a coefficient as was known before."""
-    if belief is None or belief.given is None:
-        return np.ones((len(weights), columns.shape[1]), dtype=np.bool_)
     known = (noise[:, None] / belief.deviation) ** 2
-    return np.asarray(~belief.given | (weights**2 @ columns**2 > known))
+    return np.asarray(np.logical_not(belief.given) | (weights**2 @ columns**2 > known))
 
 
 def _weights(guess: Array, present: Mask) -> Array:
@@ -213,9 +217,7 @@ def _weights(guess: Array, present: Mask) -> Array:
     return np.where(present, 1 / floored, 0.0)
 
 
-def _problem(
-    columns: Array, target: Array, weights: Array, belief: Belief | None, noise: Array, before: Array
-) -> _Problem:
+def _problem(columns: Array, target: Array, weights: Array, belief: Belief, noise: Array, before: Array) -> _Problem:
     """Return the system of equations with weights (call path, point).
 
     What is expected of coefficients counts like further points. Where nothing is, a term of a sum of positive ones is
@@ -224,11 +226,10 @@ def _problem(
     """
     # pull_k = (noise / deviation_k)^2; weighted values have a size of 1
     size = weights**2 @ columns**2 / np.maximum((weights > 0).sum(axis=1, keepdims=True), 1)
-    pull, expected = noise[:, None] ** 2 * size + _NOTHING, before
-    if belief is not None:
-        sure = np.isfinite(belief.deviation)
-        pull = np.where(sure, (noise[:, None] / np.where(sure, belief.deviation, 1.0)) ** 2, pull)
-        expected = np.where(sure, belief.mean, before)
+    sure = np.isfinite(belief.deviation)
+    own = (noise[:, None] / np.where(sure, belief.deviation, 1.0)) ** 2
+    pull = np.where(sure, own, noise[:, None] ** 2 * size + _NOTHING)
+    expected = np.where(sure, belief.mean, before)
     system = condensed(columns, target, weights, expected, np.sqrt(pull))
     return (*system, np.ones(system[1].shape))
 
