@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.modeling.pmnf import fit_models
+from buran.modeling.pmnf.beam import Costs
 from buran.modeling.pmnf.repetitions import over_repetitions, scatter_of
-from buran.modeling.pmnf.scoring import Costs
 from buran.modeling.pmnf.search import SearchOptions
 from buran_studies.functions import beyond, draw, draw_outside, kind_inside, kind_outside
 from modeller import layout, noisy

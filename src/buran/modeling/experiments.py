@@ -14,8 +14,8 @@ from buran.errors import UsageError
 from buran.modeling.pmnf import ModelSet, SearchOptions, fit_models
 from buran.modeling.pmnf.derived import variables_of
 from buran.modeling.pmnf.model import add_models
+from buran.modeling.pmnf.powers import Spaces
 from buran.modeling.pmnf.repetitions import Repetition, over_repetitions, scatter_of
-from buran.modeling.pmnf.space import Spaces
 from buran.modeling.values import added
 from buran.profiles.experiment.table import Aggregate, Experiment
 from buran.profiles.metrics import metric_of

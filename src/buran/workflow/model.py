@@ -25,8 +25,7 @@ from buran.modeling.numerics.tuning import MATTERS
 from buran.modeling.pmnf import SearchOptions
 from buran.modeling.pmnf.fit import fit_models
 from buran.modeling.pmnf.model_set import ModelSet, write_models
-from buran.modeling.pmnf.powers import Lead
-from buran.modeling.pmnf.space import full_spaces, wider_space
+from buran.modeling.pmnf.powers import Lead, full_spaces, wider_space
 from buran.modeling.pmnf.tuning import STEADY
 from buran.modeling.priors.campaign import PathPrior, models_from_priors, noise_resilient
 from buran.modeling.priors.paths import PathModel, waiting_rows

@@ -93,7 +93,6 @@ def test_a_formula_of_variables_is_written_and_read() -> None:
     python = format_function(function, NAMES, "python")
     functions = {"grid3": lambda p, edge: 2 if p == 8 else math.nan, "floor": math.floor}
     assert eval(python, functions, {"p": 8, "n": 16}) == 13 + 7 * 5**3
-    assert format_function(function, NAMES, "latex").startswith(r"13 + 7 \cdot \mathrm{cx}")
     damaged = function.to_json()
     damaged["terms"][0]["factors"][0]["variable"]["text"] = "import os"
     with pytest.raises(ValueError, match="import"):

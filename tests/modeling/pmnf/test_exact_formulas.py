@@ -14,7 +14,7 @@ from buran.modeling.exact.formulas import exact_models
 from buran.modeling.experiments import exact_rows
 from buran.modeling.pmnf import Model, fit_models, format_function, full_space
 from buran.modeling.pmnf.derived import DerivedValue
-from buran.modeling.pmnf.space import wider_space
+from buran.modeling.pmnf.powers import wider_space
 
 Count = Callable[..., float]
 LINES_OF_TWO = [(4, v) for v in (1, 2, 3, 4, 5)] + [(b, 1) for b in (6, 8, 10, 12)] + [(8, 3), (12, 5)]

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from buran.modeling.pmnf import Model, fit_models
-from buran.modeling.pmnf.alternative import Alternative
-from buran.modeling.pmnf.few_values import cancels_through, with_other_growth
+from buran.modeling.pmnf.alternative import Alternative, cancels_through, with_other_growth
 from buran.modeling.pmnf.powers import PowerLog
 from buran.modeling.pmnf.terms import Factor, ModelFunction, Term
 

@@ -37,13 +37,6 @@ def test_text():
     assert format_function(ModelFunction(0.0, (-2.0,), (Term((Factor(0, PowerLog(F(1), 0)),)),)), ["n"]) == "-2 n"
 
 
-def test_latex():
-    assert format_function(FUNCTION, ["n", "ranks_x"], "latex") == (
-        r"2.5 + 0.125 \cdot n^{3} \cdot \log_2(\mathit{ranks\_x}) - n^{4/3} \cdot \log_2^{2}(n)"
-        r" + 3 \cdot 10^{-9} \cdot \mathit{ranks\_x}^{-1}"
-    )
-
-
 def test_of_many_terms_the_largest_at_a_point_are_shown():
     terms = tuple(Term((Factor(0, PowerLog(F(power))),)) for power in range(10, 0, -1))
     many = ModelFunction(3.0, (1.0, -1e9, *[1.0] * 8), terms)

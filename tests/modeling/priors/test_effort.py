@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from buran.errors import UsageError
 from buran.modeling.exact.effort import Steadiness, effort_of, power_law
-from buran.modeling.pmnf.powers import PowerLog
-from buran.modeling.pmnf.space import full_space
+from buran.modeling.pmnf.powers import PowerLog, full_space
 from buran.modeling.pmnf.terms import Factor, ModelFunction, Term
 
 POINTS = np.array(list(product((2, 4, 6, 8, 12), (4, 8, 16, 32, 64))), dtype=float)

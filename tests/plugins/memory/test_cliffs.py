@@ -10,9 +10,8 @@ import pytest
 from test_known_terms import known
 
 from buran.modeling.pmnf import Factor, Model, ModelFunction, ModelSet, PowerLog, Quality, Term
-from buran.modeling.pmnf.alternative import Alternative
+from buran.modeling.pmnf.alternative import Alternative, with_other_growth
 from buran.modeling.pmnf.derived import DerivedValue
-from buran.modeling.pmnf.few_values import with_other_growth
 from buran.modeling.priors.campaign import LevelMisses, PathPrior
 from buran.modeling.priors.prior import Column
 from buran.planning.belief import belief_of

@@ -13,13 +13,12 @@ import numpy as np
 from buran.errors import UsageError
 from buran.modeling.numerics.least_squares import exponents
 from buran.modeling.numerics.tuning import FLOOR, MATTERS, NEARLY, OF_MEANS
+from buran.modeling.pmnf.alternative import cancels_through
 from buran.modeling.pmnf.candidates import Ids, Mask
 from buran.modeling.pmnf.derived import DerivedValue
-from buran.modeling.pmnf.few_values import cancels_through
 from buran.modeling.pmnf.fit import fit_models
-from buran.modeling.pmnf.powers import PowerLog
+from buran.modeling.pmnf.powers import PowerLog, Spaces
 from buran.modeling.pmnf.repetitions import over_repetitions
-from buran.modeling.pmnf.space import Spaces
 from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term, added, multiplied
 from buran.modeling.pmnf.tuning import DEVIATIONS, STEADY
 

@@ -19,9 +19,8 @@ from buran.modeling.exact.formulas import Formula, model_of_formulas
 from buran.modeling.numerics.intervals import ROUNDING
 from buran.modeling.numerics.least_squares import least_norm, orthogonal_part, span, unit_columns
 from buran.modeling.numerics.tuning import FEW, MATTERS
-from buran.modeling.pmnf.alternative import Alternative
+from buran.modeling.pmnf.alternative import Alternative, cancels_through
 from buran.modeling.pmnf.candidates import Ids
-from buran.modeling.pmnf.few_values import cancels_through
 from buran.modeling.pmnf.model import Model, Quality, adjusted_r2, rss, smape
 from buran.modeling.pmnf.powers import BasisFunction, PowerLog
 from buran.modeling.pmnf.repetitions import relative_weights

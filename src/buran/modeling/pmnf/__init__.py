@@ -1,14 +1,13 @@
 """Performance model normal form: terms, hypothesis spaces, batched regression."""
 
 from buran.modeling.pmnf.alternative import Alternative
+from buran.modeling.pmnf.beam import Costs
 from buran.modeling.pmnf.fit import Fit, fit_models
 from buran.modeling.pmnf.model import Model, Quality, prediction_interval
 from buran.modeling.pmnf.model_set import ModelSet, models_to_json, read_models, write_models
-from buran.modeling.pmnf.powers import PowerLog
+from buran.modeling.pmnf.powers import HypothesisSpace, PowerLog, full_space, read_space
 from buran.modeling.pmnf.repetitions import Scatter, relative_weights
-from buran.modeling.pmnf.scoring import Costs
 from buran.modeling.pmnf.search import SearchOptions
-from buran.modeling.pmnf.space import HypothesisSpace, full_space, read_space
 from buran.modeling.pmnf.terms import Factor, ModelFunction, Term, predict
 from buran.modeling.pmnf.text import format_function, format_largest, growth_class, python_names
 

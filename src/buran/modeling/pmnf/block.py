@@ -11,11 +11,9 @@ import numpy as np
 
 from buran.modeling.numerics.least_squares import again, solve
 from buran.modeling.numerics.tuning import MATTERS
-from buran.modeling.pmnf.alternative import Alternative, divided
-from buran.modeling.pmnf.beam import BOUND, first_occurrence
+from buran.modeling.pmnf.alternative import Alternative, divided, with_other_growth
+from buran.modeling.pmnf.beam import BOUND, BestHypotheses, first_occurrence, odds
 from buran.modeling.pmnf.candidates import Ids, Mask, TermTable
-from buran.modeling.pmnf.few_values import with_other_growth
-from buran.modeling.pmnf.scoring import BestHypotheses, odds
 from buran.modeling.pmnf.structures import OpenStructure, with_structures
 from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term
 
@@ -219,9 +217,8 @@ class Block:
         noise = (share * np.sqrt(regression.spread * excess)).tolist()
         rows = (variances * excess[:, None, None]).tolist()
         out = []
-        functions = map(
-            self.functions.make, chosen.tolist(), regression.coefficients.tolist(), regression.free.tolist()
-        )
+        fitted = (chosen, regression.coefficients, regression.free)
+        functions = map(self.functions.make, *(part.tolist() for part in fitted))
         for c, (degrees, (function, order)) in enumerate(zip(regression.degrees.tolist(), functions, strict=True)):
             covariance: tuple[tuple[float, ...], ...] = ()
             if degrees > 0:

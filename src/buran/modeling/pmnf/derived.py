@@ -82,8 +82,7 @@ class DerivedValue:
         """Write it as a factor that needs no parentheses; in Python as it is computed."""
         if style == "python":
             return f"({self.text})"
-        name = self.name if self.name.isidentifier() or self.name.endswith(")") else f"({self.name})"
-        return rf"\mathrm{{{name}}}" if style == "latex" else name
+        return self.name if self.name.isidentifier() or self.name.endswith(")") else f"({self.name})"
 
     def to_json(self) -> dict[str, Any]:
         """Return plain texts and numbers."""

@@ -18,9 +18,9 @@ from buran.modeling.pmnf.block import Block, loo_error, regress
 from buran.modeling.pmnf.candidates import Ids, Mask
 from buran.modeling.pmnf.derived import DerivedValue
 from buran.modeling.pmnf.model import Model, Quality, adjusted_r2, predict_models, prediction_interval, rss, smape
+from buran.modeling.pmnf.powers import Spaces, full_space, is_full, space_of
 from buran.modeling.pmnf.repetitions import Scatter, relative_weights
 from buran.modeling.pmnf.search import Progress, SearchOptions, search
-from buran.modeling.pmnf.space import Spaces, full_space, is_full, space_of
 from buran.modeling.pmnf.terms import Array
 from buran.modeling.pmnf.tuning import DEVIATIONS
 from buran.modeling.price.discrepancy import discrepancies

@@ -14,7 +14,22 @@ from threadpoolctl import ThreadpoolController
 
 from buran.errors import UsageError
 from buran.modeling.numerics.arrays import best
-from buran.modeling.pmnf.beam import Beam, Dictionary, extend, first_occurrence, leave_one_out, one_term, parents
+from buran.modeling.pmnf.beam import (
+    ROUNDING_ERROR,
+    Beam,
+    BestHypotheses,
+    Costs,
+    Criterion,
+    Dictionary,
+    Sums,
+    cost_of,
+    extend,
+    leave_one_out,
+    one_term,
+    parents,
+    score,
+    smape_left_out,
+)
 from buran.modeling.pmnf.candidates import (
     DEPENDENT,
     Ids,
@@ -26,17 +41,7 @@ from buran.modeling.pmnf.candidates import (
     patterns,
     short_list,
 )
-from buran.modeling.pmnf.scoring import (
-    ROUNDING_ERROR,
-    BestHypotheses,
-    Costs,
-    Criterion,
-    Sums,
-    cost_of,
-    score,
-    smape_left_out,
-)
-from buran.modeling.pmnf.space import Spaces, space_of
+from buran.modeling.pmnf.powers import Spaces, space_of
 from buran.modeling.pmnf.terms import Array
 from buran.modeling.pmnf.tuning import BEAM, PROGRESS
 
@@ -112,7 +117,8 @@ def search(
     count, parameters = points.shape
     functions = [space_of(space, p).candidates(points[:, p]) for p in range(parameters)]
     tables = [TermTable.of(functions[p], points[:, p]) for p in range(parameters)]
-    hypotheses = BestHypotheses.of(len(values), options.alternatives, options.max_terms, parameters)
+    rows = np.zeros((len(values), options.alternatives, options.max_terms, parameters), dtype=np.int16)
+    hypotheses = BestHypotheses(rows, np.full(rows.shape[:2], np.inf))
     if min(options.max_terms, count - 2) < 1 or not any(table.functions for table in tables):
         hypotheses.scores[:, 0] = 0.0
         return tables, hypotheses
@@ -123,10 +129,10 @@ def search(
     for start in range(0, len(values), chunk):
         part = slice(start, start + chunk)
         y, w = values[part], weights[part]
-        part_hypotheses = hypotheses.of_calls(part)
         with _one_thread():
             calls = _Calls(np.arange(len(y)), y, w, _dictionary(grid, y, w))
-            _beam_search(tables, calls, options, width, part_hypotheses)
+            # views: found hypotheses are entered there
+            _beam_search(tables, calls, options, width, BestHypotheses(hypotheses.rows[part], hypotheses.scores[part]))
         if progress is not None:
             progress(len(y))
     return tables, hypotheses
@@ -219,7 +225,7 @@ def _single_terms(calls: _Calls, criterion: Criterion) -> Sums:
     errors = np.where(dictionary.usable, errors, np.inf)
     rows, coefficients = dictionary.rows[:, :, None], dictionary.gain[..., None]
     predicted = coefficients * dictionary.there + dictionary.level[:, None, None]
-    return Sums(rows, rows > 0, coefficients, predicted, errors)
+    return Sums(rows, coefficients, predicted, errors)
 
 
 def _extended_sums(calls: _Calls, beam: Beam, criterion: Criterion) -> Sums:
@@ -229,8 +235,7 @@ def _extended_sums(calls: _Calls, beam: Beam, criterion: Criterion) -> Sums:
     # f(x) = c_0 + sum_k c_k t_k(x), at the edges
     predicted = np.matmul(beam.coefficients[:, :, None], dictionary.there[at, beam.members])[:, :, 0]
     predicted += dictionary.level[:, None, None]
-    rows = dictionary.rows[at, beam.members]
-    return Sums(rows, first_occurrence(rows), beam.coefficients, predicted, errors)
+    return Sums(dictionary.rows[at, beam.members], beam.coefficients, predicted, errors)
 
 
 def _enter_best(

@@ -1,4 +1,4 @@
-"""Model functions as text, LaTeX and Python."""
+"""Model functions as text and Python."""
 
 from __future__ import annotations
 
@@ -25,20 +25,19 @@ def format_function(function: ModelFunction, parameters: Sequence[str], style: S
     parameters
         Names, by column of the points.
     style
-        ``text`` with 4 significant digits, ``latex`` for math mode, or ``python`` with all digits: an
-        expression of `python_names` and ``log2``.
+        ``text`` with 4 significant digits, or ``python`` with all digits: an expression of `python_names` and ``log2``.
 
     Returns
     -------
     str
         As in ``2.5 + 0.1 n^3 * log2(p)``.
     """
-    names = _names(parameters, style)
+    names = parameters if style == "text" else python_names(parameters)
     parts: list[tuple[bool, str]] = []
     for coefficient, term in zip(function.coefficients, function.terms, strict=True):
         number = _number(abs(coefficient), style)
-        body = _term(term, names, style)
-        joint = " " if style == "text" else r" \cdot " if style == "latex" else " * "
+        body = PRODUCT.join(factor.written(names, style) for factor in term.factors)
+        joint = " " if style == "text" else " * "
         parts.append((coefficient < 0, body if number == "1" else number + joint + body))
     if function.constant or not parts:
         parts.insert(0, (function.constant < 0, _number(abs(function.constant), style)))
@@ -100,7 +99,7 @@ def _in_the_end(term: Term, parameters: Sequence[str]) -> str:
             return ""
         growth = growth_class(last, parameters)
         parts += [f"({growth})" if " + " in growth else growth] * (growth != "1")
-    return PRODUCT["text"].join(parts) or "1"
+    return PRODUCT.join(parts) or "1"
 
 
 def python_names(parameters: Sequence[str]) -> list[str]:
@@ -132,26 +131,5 @@ def _grows(term: Term) -> bool:
     return any(factor.lead(column) > NO_GROWTH for factor in term.factors for column in factor.columns)
 
 
-def _names(parameters: Sequence[str], style: Style) -> list[str]:
-    if style == "text":
-        return list(parameters)
-    return _latex_names(parameters) if style == "latex" else python_names(parameters)
-
-
-def _latex_names(parameters: Sequence[str]) -> list[str]:
-    escape = {"_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}"}
-    return [name if len(name) == 1 else rf"\mathit{{{''.join(escape.get(c, c) for c in name)}}}" for name in parameters]
-
-
 def _number(value: float, style: Style) -> str:
-    if style == "python":
-        return repr(float(value))
-    text = f"{value:.4g}"
-    if style == "latex" and "e" in text:
-        digits, power = text.split("e")
-        return rf"{digits} \cdot 10^{{{int(power)}}}"
-    return text
-
-
-def _term(term: Term, names: Sequence[str], style: Style) -> str:
-    return PRODUCT[style].join(factor.written(names, style) for factor in term.factors)
+    return repr(float(value)) if style == "python" else f"{value:.4g}"

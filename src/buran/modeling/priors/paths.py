@@ -16,8 +16,8 @@ from buran.modeling.numerics.tuning import MATTERS
 from buran.modeling.pmnf.candidates import Ids, Mask
 from buran.modeling.pmnf.derived import DerivedValue, variables_of
 from buran.modeling.pmnf.model import Model
+from buran.modeling.pmnf.powers import Spaces, full_spaces
 from buran.modeling.pmnf.repetitions import over_repetitions
-from buran.modeling.pmnf.space import Spaces, full_spaces
 from buran.modeling.pmnf.terms import Array, ModelFunction
 from buran.modeling.priors.communication import POLLS, operation_of
 from buran.modeling.priors.prior import KnownMpi, Prior, communication_prior, computation_prior

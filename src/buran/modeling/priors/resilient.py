@@ -10,9 +10,8 @@ import numpy as np
 
 from buran.errors import UsageError
 from buran.modeling.numerics.tuning import FEW, WORTH
-from buran.modeling.pmnf.alternative import Alternative
+from buran.modeling.pmnf.alternative import Alternative, with_other_growth
 from buran.modeling.pmnf.candidates import Mask
-from buran.modeling.pmnf.few_values import with_other_growth
 from buran.modeling.pmnf.fit import with_discrepancies
 from buran.modeling.pmnf.model import Model, Quality, adjusted_r2, rss, smape
 from buran.modeling.pmnf.repetitions import PointNoise

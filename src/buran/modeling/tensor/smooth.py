@@ -80,7 +80,7 @@ class Coordinates:
         return Coordinates(self.low[:, rows], self.share[:, rows])
 
     def rows(self, j: int, factor: Array) -> Array:
-        """Return a factor's values at each point, shape (point, ...) as the factor's (node, ...); the mean for node -1."""
+        """Return a factor's values, (node, ...), at each point, shape (point, ...); the mean for node -1."""
         low, share = self.low[j], self.share[j].astype(factor.dtype).reshape(-1, *(1,) * (factor.ndim - 1))
         if not share.any():  # all points lie on nodes
             return np.asarray(np.concatenate([factor, factor.mean(axis=0, keepdims=True)])[low])

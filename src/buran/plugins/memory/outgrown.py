@@ -46,10 +46,9 @@ class Outgrown(BasisFunction):
         if style == "python":
             share = f"log2({name} / {self.first!r}) / {float(np.log2(self.last / self.first))!r}"
             return f"((abs({share}) - abs({share} - 1) + 1) / 2)"
-        sign, brackets = (r"\gg", (r"\left[", r"\right]")) if style == "latex" else (">", "[]")
         middle = float(np.sqrt(self.first * self.last))
         bare = name[1:-1] if name.startswith("(") else name
-        return f"{brackets[0]}{bare} {sign} {middle:.3g}{brackets[1]}"
+        return f"[{bare} > {middle:.3g}]"
 
     def to_json(self) -> dict[str, Any]:
         """Return both numbers."""

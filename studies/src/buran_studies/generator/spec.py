@@ -14,8 +14,7 @@ import numpy as np
 from buran.budget import read_yaml_data
 from buran.campaign.mistakes import did_you_mean
 from buran.errors import FormatError, UsageError
-from buran.modeling.pmnf.powers import PowerLog
-from buran.modeling.pmnf.space import full_space
+from buran.modeling.pmnf.powers import PowerLog, full_space
 from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term
 from buran_studies.generator.complexity import parse_complexity
 
