@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 
@@ -151,18 +150,23 @@ class Block:
         index, hypothesis = np.nonzero(weight > MATTERS)
         rows = self.hypotheses.rows[call_rows[index], hypothesis]
         size = rows.any(axis=2).sum(axis=1)
-        groups = []
+        groups, predicted = [], np.zeros(len(index))
         for terms in np.unique(size).tolist():
             some = np.flatnonzero(size == terms)
             at = call_rows[index[some]]
             chosen = rows[some, :terms].astype(np.int64)
             fitted = regress(self.points, self.values[at], self.weights[at], self.tables, chosen)
             groups.append((some, chosen, fitted))
-        # the few that stand for the mixture of a call path: only these become functions
-        alike, predicted = self._distinguished(index, groups)
-        standing, shares = _representatives(len(calls), index, alike, weight[index, hypothesis], predicted)
-        share = np.zeros(len(index))
-        share[standing] = shares
+            # f(x) = c_0 + sum_k c_k prod_p x_p^i_pk log^j_pk(x_p), where x has the ends of all ranges
+            columns = np.prod([table.far[chosen[..., p]] for p, table in enumerate(self.tables)], axis=0)
+            predicted[some] = fitted.coefficients[:, 0] + (fitted.coefficients[:, 1:] * columns).sum(axis=1)
+        # the few that stand for the mixture of a call path, the best first: only these become functions
+        standing: list[int] = []
+        share, weight = np.zeros(len(index)), weight[index, hypothesis]
+        for some in np.split(np.arange(len(index)), np.searchsorted(index, np.arange(1, len(calls)))):
+            parts, shares = divided(weight[some] / weight[some].sum(), predicted[some])
+            standing += some[parts].tolist()
+            share[some[parts]] = shares
         made: dict[int, Alternative] = {}
         for some, chosen, fitted in groups:
             kept = np.flatnonzero(np.isin(some, standing))
@@ -177,33 +181,6 @@ class Block:
             with_structures(group, self.points, self.values[call_rows[row]], left_open)
             for row, group in enumerate(with_other_growth(alternatives, self.points))
         ]
-
-    def _distinguished(self, index: Ids, groups: Sequence[tuple[Ids, Ids, Regression]]) -> tuple[Ids, Array]:
-        """Return a number for each different hypothesis of a call path, and its prediction far out, (hypothesis,).
-
-        Some became the same when contributions were dropped.
-
-        Parameters
-        ----------
-        index
-            Shape (hypothesis,): of its call path among those that are fitted.
-        groups
-            Hypotheses of the same number of terms: their numbers, rows of the tables, and their fit.
-        """
-        there = [table.far for table in self.tables]
-        most = max((chosen.shape[1] for _, chosen, _ in groups), default=0)
-        identity = np.zeros((len(index), 1 + most), dtype=np.int64)
-        identity[:, 0] = index
-        predicted = np.zeros(len(index))
-        for some, chosen, fitted in groups:
-            number, columns = np.zeros(chosen.shape[:2], dtype=np.int64), np.ones(chosen.shape[:2])
-            for p, factors in enumerate(there):
-                number = number * len(factors) + chosen[..., p]
-                columns *= factors[chosen[..., p]]
-            identity[some, 1 : 1 + chosen.shape[1]] = np.sort(np.where(fitted.free[:, 1:], number, 0))[:, ::-1]
-            # f(x) = c_0 + sum_k c_k prod_p x_p^i_pk log^j_pk(x_p), where x has the ends of all ranges
-            predicted[some] = fitted.coefficients[:, 0] + (fitted.coefficients[:, 1:] * columns).sum(axis=1)
-        return np.unique(identity, axis=0, return_inverse=True)[1].reshape(-1), predicted
 
     def _alternatives(self, calls: Ids, chosen: Ids, regression: Regression, weights: list[float]) -> list[Alternative]:
         """Make hypotheses, one for each of `calls`."""
@@ -225,27 +202,3 @@ class Block:
                 covariance = tuple(tuple([row[j] for j in order]) for row in [rows[c][i] for i in order])
             out.append(Alternative(function, weights[c], covariance, noise[c], degrees))
         return out
-
-
-def _representatives(
-    calls: int, index: Ids, alike: Ids, weight: Array, predicted: Array
-) -> tuple[list[int], list[float]]:
-    """Return the hypotheses that stand for the mixtures, those of each call path the best first, and their weights.
-
-    Parameters
-    ----------
-    index, alike, weight, predicted
-        Shape (hypothesis,): index of the call path, ascending, a number for each different one, weight, prediction.
-    """
-    first, number = np.unique(alike, return_index=True, return_inverse=True)[1:]
-    merged = np.bincount(number.reshape(-1), weight)[number.reshape(-1)]
-    different = np.sort(first)
-    starts = np.searchsorted(index[different], np.arange(calls + 1)).tolist()
-    rows: list[int] = []
-    shares: list[float] = []
-    for start, end in pairwise(starts):
-        some = different[start:end]
-        chosen, of_parts = divided(merged[some] / merged[some].sum(), predicted[some])
-        rows += some[chosen].tolist()
-        shares += of_parts
-    return rows, shares
