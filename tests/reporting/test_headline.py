@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from buran.modeling.allowance import allowed_times
+from buran.modeling.pmnf.model_set import allowed_times
 from buran.reporting.call_paths import predict_call_paths
 from buran.reporting.headline import Evidence, rises_of
 from buran.reporting.tables import names_of

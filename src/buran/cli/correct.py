@@ -103,7 +103,7 @@ def _base_model(arguments: argparse.Namespace) -> BaseModel:
     if not is_models_file(Path(arguments.model)):
         return load_base(arguments.model)
     from buran.modeling.correction.base import base_of_function
-    from buran.modeling.values import row_of
+    from buran.modeling.experiments import row_of
 
     models = read_model_sets(Path(arguments.model), [arguments.metric])[arguments.metric]
     if arguments.call_path is None and len(models.call_paths) != 1:
@@ -122,7 +122,7 @@ def _measurements(arguments: argparse.Namespace, base: BaseModel) -> tuple[dict[
 
     if arguments.data.suffix.lower() == ".csv":
         return read_times(arguments.data, list(base.variables), arguments.value)
-    from buran.modeling.values import one_call_path
+    from buran.modeling.experiments import one_call_path
     from buran.profiles.experiment.read import read_experiment
 
     if arguments.value is not None:

@@ -1,8 +1,8 @@
-"""From the measurement table to models."""
+"""From the measurement table to models, and to the values of one call path or of the whole program."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Literal
@@ -10,15 +10,17 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from buran.campaign.mistakes import did_you_mean
 from buran.errors import UsageError
 from buran.modeling.pmnf import ModelSet, SearchOptions, fit_models
 from buran.modeling.pmnf.derived import variables_of
 from buran.modeling.pmnf.model import add_models
 from buran.modeling.pmnf.powers import Spaces
 from buran.modeling.pmnf.repetitions import Repetition, over_repetitions, scatter_of
-from buran.modeling.values import added
+from buran.profiles.experiment.collect import split_call_path
 from buran.profiles.experiment.table import Aggregate, Experiment
 from buran.profiles.metrics import metric_of
+from buran.profiles.names import without_arguments
 
 Over = Literal["exclusive", "inclusive", "region", "program"]
 
@@ -150,3 +152,73 @@ def _added(exclusive: ModelSet, experiment: Experiment, values: NDArray[np.float
         add_models([exclusive.models[i] for i in group], experiment.points, added(values[group])) for _, group in groups
     )
     return replace(exclusive, call_paths=tuple(name for name, _ in groups), models=models)
+
+
+def added(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Add up a metric over the call paths that have it anywhere: what is not measured is in a caller then.
+
+    A table with counts of all functions has call paths that timed runs, under a filter, do not.
+
+    Parameters
+    ----------
+    values
+        Shape (call path, ...); NaN where there is none.
+
+    Returns
+    -------
+    array
+        Shape (...): NaN where a call path has no value but has one elsewhere, and where none has any.
+    """
+    known = np.isfinite(values).any(axis=tuple(range(1, values.ndim)))
+    return np.asarray(values[known].sum(axis=0) if known.any() else np.full(values.shape[1:], np.nan))
+
+
+def one_call_path(experiment: Experiment, metric: str, call_path: str | None = None) -> NDArray[np.float64]:
+    """Return a metric's medians over repetitions, shape (point,).
+
+    Parameters
+    ----------
+    experiment
+        The measurement table.
+    metric
+        Its name; the only one of a table that has one is taken whatever it is called.
+    call_path
+        Full name, or the regions a single call path ends in; None for the sum over all.
+
+    Raises
+    ------
+    UsageError
+        If there is no such metric or call path, or several.
+    """
+    if metric not in experiment.values and len(experiment.metrics) == 1:
+        metric = experiment.metrics[0]
+    if metric not in experiment.values:
+        raise UsageError(
+            f"the measurements have no metric {metric!r}", hint=f"choose from {', '.join(experiment.metrics) or 'none'}"
+        )
+    values = over_repetitions(experiment.over_locations(metric), "median")
+    if call_path is None:
+        return added(values)
+    return np.asarray(values[row_of(experiment.tree.names, call_path)])
+
+
+def row_of(names: Sequence[str], call_path: str) -> int:
+    """Return the position of a call path: a full name, or the regions that one of them ends in.
+
+    C++ functions may be named without the types of their arguments.
+
+    Raises
+    ------
+    UsageError
+        If there is none, or several end in the region.
+    """
+    indices = [i for i, name in enumerate(names) if name == call_path]
+    regions = split_call_path(call_path)
+    suffixes = [split_call_path(name)[-len(regions) :] for name in names] if not indices else []
+    indices = indices or [i for i, end in enumerate(suffixes) if end == regions]
+    indices = indices or [i for i, end in enumerate(suffixes) if tuple(map(without_arguments, end)) == regions]
+    if len(indices) != 1:
+        what = f"{len(indices)} call paths end in {call_path!r}" if indices else f"there is no call path {call_path!r}"
+        several = ", ".join(names[i] for i in indices[:5])
+        raise UsageError(what, hint=several or did_you_mean(call_path, names) or "see `buran model` for their names")
+    return indices[0]

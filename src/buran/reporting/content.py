@@ -12,8 +12,7 @@ from buran.campaign.point import Value
 from buran.files import Stored
 from buran.instrumentation.filter_list import FilterList
 from buran.instrumentation.measured import Balance, FilterOverhead, Overhead, PointOverhead
-from buran.modeling.allowance import allowed_times
-from buran.modeling.pmnf.model_set import ModelSet
+from buran.modeling.pmnf.model_set import ModelSet, allowed_times
 from buran.modeling.pmnf.tuning import ALLOWANCE
 from buran.modeling.priors.campaign import PathPrior
 from buran.profiles.startup import is_startup_or_shutdown

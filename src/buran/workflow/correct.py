@@ -13,9 +13,9 @@ from buran.campaign.document import below
 from buran.campaign.mistakes import CampaignError, Mistake
 from buran.errors import UsageError
 from buran.files import finite_or_none
+from buran.modeling.experiments import one_call_path, row_of
 from buran.modeling.pmnf import read_models
 from buran.modeling.pmnf.text import python_names
-from buran.modeling.values import one_call_path, row_of
 from buran.profiles.experiment.read import read_experiment
 from buran.reporting.content import CorrectedKernel
 

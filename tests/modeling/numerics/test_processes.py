@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF
 
-from buran.modeling.numerics.arrays import spread_evenly
-from buran.modeling.numerics.gaussian_process import average_process, squared_exponential
+from buran.modeling.numerics.gaussian_process import average_process, spread_evenly, squared_exponential
 
 RANDOM = np.random.default_rng(0)
 INPUTS, VALUES = RANDOM.uniform(size=(20, 2)), RANDOM.normal(size=20)

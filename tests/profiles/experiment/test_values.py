@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from buran.errors import UsageError
-from buran.modeling.values import added, row_of
+from buran.modeling.experiments import added, row_of
 
 NAMES = (
     "main",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from buran.modeling.correction.base import BaseModel
 from buran.modeling.correction.corrected import FORWARD_SHARE, Corrected
 from buran.modeling.correction.formula import Array
-from buran.modeling.numerics.arrays import spread_evenly
+from buran.modeling.numerics.gaussian_process import spread_evenly
 from buran.modeling.numerics.intervals import of_mean
 from buran.modeling.numerics.tuning import COMBINATIONS, MATTERS
 from buran.modeling.pmnf.tuning import ALLOWANCE

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from buran.modeling.numerics.arrays import Array, spread_evenly
+from buran.modeling.numerics.least_squares import Array
 from buran.modeling.numerics.tuning import COMBINATIONS, MATTERS
 
 # Ends of the length scales, in standard deviations of a variable. Tuned: no record of its own; choices were made on
@@ -78,3 +78,14 @@ def average_process(inputs: Array, values: Array) -> tuple[Array, Array]:
 
 def _between(unit: Array, low: float, high: float) -> Array:
     return np.asarray(low * (high / low) ** unit)
+
+
+def spread_evenly(count: int, size: int) -> Array:
+    """Return evenly spread numbers in the unit box, shape (number, size).
+
+    They are multiples of powers of the generalised golden ratio, as in Roberts's sequence R_d (2018).
+    """
+    ratio = 2.0
+    for _ in range(40):
+        ratio = (1 + ratio) ** (1 / (size + 1))
+    return np.asarray((0.5 + np.arange(1, count + 1)[:, None] * ratio ** -np.arange(1.0, size + 1)) % 1.0)

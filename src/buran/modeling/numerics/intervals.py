@@ -7,7 +7,7 @@ from math import comb
 
 import numpy as np
 
-from buran.modeling.numerics.arrays import Array
+from buran.modeling.numerics.least_squares import Array
 
 ROUNDING = 1e-9
 """Relative difference that arithmetic may leave between numbers that are the same."""

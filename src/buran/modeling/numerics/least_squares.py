@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from itertools import count
 
 import numpy as np
+from numpy.typing import NDArray
 
-from buran.modeling.numerics.arrays import Array, Mask
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 _CHUNK = 1 << 21  # numbers of one working array, 16 MiB: keeps memory small, whatever the number of problems
 SINGULAR = 1e-6  # of the largest singular value: what is smaller, the points do not determine
@@ -37,6 +39,17 @@ class Solution:
     free: Mask
     hat: Array
     inverse: Array
+
+
+def best(values: Array, count: int) -> NDArray[np.int64]:
+    """Places of the `count` smallest values of each row, in ascending order of the values."""
+    count = min(count, values.shape[1])
+    if count == 0:
+        return np.zeros((len(values), 0), dtype=np.int64)
+    indices = np.argpartition(values, count - 1, axis=1)[:, :count]
+    indices.sort(axis=1)  # ties keep their order
+    order = np.argsort(np.take_along_axis(values, indices, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(indices, order, axis=1)
 
 
 def unit_columns(columns: Array) -> tuple[Array, Array]:

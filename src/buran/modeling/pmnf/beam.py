@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.modeling.numerics.arrays import best
+from buran.modeling.numerics.least_squares import best
 from buran.modeling.pmnf.candidates import DEPENDENT, Ids, Mask, TermTable
 from buran.modeling.pmnf.terms import Array
 from buran.modeling.pmnf.tuning import BEAM

@@ -13,7 +13,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from buran.errors import UsageError
-from buran.modeling.numerics.arrays import best
+from buran.modeling.numerics.least_squares import best
 from buran.modeling.pmnf.beam import (
     ROUNDING_ERROR,
     Beam,
