@@ -18,9 +18,6 @@ Criterion = Literal["error", "smape"]
 ROUNDING_ERROR = 1e-11  # relative error below which two fits differ by rounding alone
 _EQUAL = 1e-6  # of the score, for each factor: of hypotheses that differ by rounding alone, the shortest comes first
 
-# Nats of odds for a nat of the score, times the points. Tuned: ablation, seed 4242 (evidence/models.md).
-SCORE_WEIGHT = 0.3
-
 
 @dataclass(frozen=True, eq=False)
 class Dictionary:
@@ -28,6 +25,10 @@ class Dictionary:
 
     Attributes
     ----------
+    index
+        Shape (call path,): their places in the chunk.
+    values, weights
+        Shape (call path, point).
     rows
         Shape (call path, product, parameter): rows of the term tables, 0 for absent factors.
     columns
@@ -44,8 +45,6 @@ class Dictionary:
         are the single factors; of a single parameter, the plain ones.
     level
         Shape (call path,): the constant hypothesis.
-    positive
-        Shape (call path,): whether no value is negative.
     unit
         Shape (call path, point): the constant, weighted, of length 1.
     centred
@@ -54,6 +53,9 @@ class Dictionary:
         Shape (call path, product): of that, what is along each column.
     """
 
+    index: Ids
+    values: Array
+    weights: Array
     rows: Ids
     columns: Array
     there: Array
@@ -61,7 +63,6 @@ class Dictionary:
     simple: Mask
     always: Mask
     level: Array
-    positive: Mask
     unit: Array
     centred: Array
     gain: Array
@@ -69,6 +70,18 @@ class Dictionary:
     def of(self, calls: Mask) -> Dictionary:
         """Return the part for some of the call paths."""
         return Dictionary(**{key: value if key == "always" else value[calls] for key, value in vars(self).items()})
+
+    def errors(self, criterion: Criterion, free: Array, residual: Array) -> Array:
+        """Return errors at left-out points, shape (call path, hypothesis).
+
+        Parameters
+        ----------
+        free, residual
+            Shape (call path, hypothesis, point): 1 less the leverage, and weighted residuals.
+        """
+        if criterion == "error":
+            return leave_one_out(free, residual)
+        return smape_left_out(free, residual, self.values, self.weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,26 +114,31 @@ class Beam:
     free: Array
     residual: Array
 
-    def of(self, calls: Mask) -> Beam:
-        """Return the part for some of the call paths."""
-        return Beam(*(getattr(self, field.name)[calls] for field in fields(self)))
+    def of(self, chosen: Mask | tuple[Ids, Ids]) -> Beam:
+        """Return the part for some of the call paths, or some (call path, hypothesis)."""
+        return Beam(*(getattr(self, field.name)[chosen] for field in fields(self)))
+
+    def sums(self, dictionary: Dictionary, criterion: Criterion) -> Sums:
+        """Return what the hypotheses compete by."""
+        at = np.arange(len(self.members))[:, None, None]
+        errors = np.where(self.usable, dictionary.errors(criterion, self.free, self.residual), np.inf)
+        # f(x) = c_0 + sum_k c_k t_k(x), at the edges
+        predicted = np.matmul(self.coefficients[:, :, None], dictionary.there[at, self.members])[:, :, 0]
+        predicted += dictionary.level[:, None, None]
+        return Sums(dictionary.rows[at, self.members], self.coefficients, predicted, errors)
 
 
-def one_term(dictionary: Dictionary, chosen: slice | tuple[Ids, Ids]) -> Beam:
-    """Return hypotheses of one term each: some products, the same or (call path, product) of each call path."""
-    some = (slice(None), chosen) if isinstance(chosen, slice) else chosen
-    columns, gain = dictionary.columns[some], dictionary.gain[some]
-    free, residual = np.square(columns), gain[..., None] * columns
-    np.subtract((1 - dictionary.unit**2)[:, None], free, out=free)
-    np.subtract(dictionary.centred[:, None], residual, out=residual)
+def one_term(dictionary: Dictionary) -> Beam:
+    """Return the hypotheses of one term each."""
+    columns, gain = dictionary.columns, dictionary.gain[..., None]
     return Beam(
-        np.broadcast_to(np.arange(dictionary.gain.shape[1]), dictionary.gain.shape)[some][..., None],
-        gain[..., None],
-        dictionary.usable[some],
+        np.broadcast_to(np.arange(columns.shape[1]), columns.shape[:2])[..., None],
+        gain,
+        dictionary.usable,
         columns[:, :, None],
-        np.ones((*gain.shape, 1, 1)),
-        free,
-        residual,
+        np.ones((*gain.shape, 1)),
+        (1 - dictionary.unit**2)[:, None] - np.square(columns),
+        dictionary.centred[:, None] - gain * columns,
     )
 
 
@@ -205,12 +223,12 @@ def leave_one_out(free: Array, residual: Array) -> Array:
     return np.asarray(np.where(free.min(axis=-1) < BOUND, np.inf, errors.mean(axis=-1)))
 
 
-def parents(dictionary: Dictionary, width: int) -> Beam:
+def parents(dictionary: Dictionary, single: Beam, width: int) -> Beam:
     """Choose the one-term hypotheses to be extended: those marked `always` and the best others."""
     explained = np.where(dictionary.usable & ~dictionary.always, dictionary.gain**2, -np.inf)
     forced = np.tile(np.flatnonzero(dictionary.always), (len(explained), 1))
     others = best(-explained, min(width, int((~dictionary.always).sum())))
-    return one_term(dictionary, (np.arange(len(explained))[:, None], np.concatenate([forced, others], axis=1)))
+    return single.of((np.arange(len(explained))[:, None], np.concatenate([forced, others], axis=1)))
 
 
 def _left_over(dictionary: Dictionary, beam: Beam) -> Array:
@@ -351,7 +369,7 @@ def cost_of(tables: list[TermTable], dictionary: Dictionary, sums: Sums, costs: 
     handicap += costs.coefficient * ((coefficients < 0) & ~falling).sum(axis=2)
     handicap[through] = np.inf
     below = sums.predicted.min(axis=2) < -BOUND * np.abs(sums.predicted).max(axis=2)
-    handicap[below & dictionary.positive[:, None]] = np.inf
+    handicap[below & (dictionary.values >= 0).all(axis=1)[:, None]] = np.inf
     return out, handicap
 
 
@@ -380,19 +398,3 @@ class BestHypotheses:
         order = np.argsort(all_scores, axis=1, kind="stable")[:, :count]  # of equals the smaller hypothesis
         at = np.arange(len(calls))[:, None]
         self.scores[calls], self.rows[calls] = all_scores[at, order], all_rows[at, order]
-
-
-def odds(scores: Array, points: int) -> Array:
-    """Return what speaks for each hypothesis, 1 for the one with the best score.
-
-    Parameters
-    ----------
-    scores
-        Shape (call path, hypothesis).
-    points
-        Number of points. Gaussian noise would give as many nats for one of the score, the logarithm of an error.
-        A third of it is what the errors of the best of many hypotheses, small by choice, are worth: intervals then
-        hold what they should (studies/benchmarks/modeller.py).
-    """
-    gap = scores - scores.min(axis=1, keepdims=True)
-    return np.asarray(np.exp(-SCORE_WEIGHT * points * np.where(np.isfinite(gap), gap, np.inf)))
