@@ -338,7 +338,7 @@ def test_impossible_input_is_refused(points, values, what):
         fit_models(points, values)
 
 
-@pytest.mark.parametrize("factor", [1e-140, 1e140])
+@pytest.mark.parametrize("factor", [1e-140, 1e-90, 1e140])
 def test_extreme_magnitudes(factor):
     (model,) = fit_models(SIZES, factor * 3 * SIZES.T**2).models
     assert structure(model) == {((0, F(2), 0),)}

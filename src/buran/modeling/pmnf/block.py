@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from buran.modeling.numerics.least_squares import again, solve
+from buran.modeling.numerics.least_squares import Solution, again, solve
 from buran.modeling.numerics.tuning import MATTERS
 from buran.modeling.pmnf.alternative import Alternative, divided, with_other_growth
-from buran.modeling.pmnf.beam import BOUND, BestHypotheses, first_occurrence
-from buran.modeling.pmnf.candidates import Ids, Mask, TermTable
+from buran.modeling.pmnf.beam import BestHypotheses, first_occurrence
+from buran.modeling.pmnf.candidates import Ids, TermTable
 from buran.modeling.pmnf.structures import OpenStructure, with_structures
 from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term
 
@@ -23,36 +23,26 @@ _VOID = 1e-9  # share of the values below which a contribution is rounding
 
 
 @dataclass(frozen=True, eq=False)
-class Regression:
-    """One hypothesis for each call path, all of the same number of terms, fitted.
+class Regression(Solution):
+    """One hypothesis for each call path, all of the same number of terms, fitted without what contributes nothing.
 
     Attributes
     ----------
-    coefficients, free
-        Shape (call path, column); 0 and False for contributions that were dropped.
-    hat
-        Shape (call path, point): diagonal of the hat matrix.
     residual
         Shape (call path, point), not weighted.
     degrees
         Shape (call path,): degrees of freedom that remain.
     spread
         Shape (call path,): variance of the weighted residuals; NaN without a degree of freedom.
-    inverse
-        Shape (call path, column, column): of the normal matrix.
     """
 
-    coefficients: Array
-    free: Mask
-    hat: Array
     residual: Array
     degrees: Ids
     spread: Array
-    inverse: Array
 
     def of(self, rows: Ids) -> Regression:
         """Return the part for some call paths."""
-        return Regression(**{each.name: getattr(self, each.name)[rows] for each in fields(self)})
+        return Regression(**{name: part[rows] for name, part in vars(self).items()})
 
 
 def regress(points: Array, values: Array, weights: Array, tables: list[TermTable], chosen: Ids) -> Regression:
@@ -69,14 +59,7 @@ def regress(points: Array, values: Array, weights: Array, tables: list[TermTable
     degrees = count - solution.free.sum(axis=1)
     squares = ((residual * weights) ** 2).sum(axis=1)
     spread = np.divide(squares, degrees, out=np.full(calls, np.nan), where=degrees > 0)
-    return Regression(solution.coefficients, solution.free, solution.hat, residual, degrees, spread, solution.inverse)
-
-
-def loo_error(residual: Array, hat: Array, weights: Array) -> Array:
-    """Mean absolute weighted leave-one-out error, shape (call path,); NaN where not defined."""
-    bound = 1 - hat < BOUND
-    out = np.mean(np.abs(residual * weights / np.where(bound, 1.0, 1 - hat)), axis=1)
-    return np.asarray(np.where(bound.any(axis=1), np.nan, out))
+    return Regression(**vars(solution), residual=residual, degrees=degrees, spread=spread)
 
 
 class Functions:

@@ -107,7 +107,8 @@ def line_misfit(table: TermTable, on_lines: list[Ids], values: Array, weights: A
         heaviest = np.argmax(w, axis=1)
         for point in np.unique(heaviest):
             some, shifted = heaviest == point, terms - terms[point]
-            variance[some] = w[some] @ shifted**2 - (w[some] @ shifted) ** 2 / total[some]
+            mean = w[some] @ shifted / total[some]
+            variance[some] = w[some] @ shifted**2 - total[some] * mean**2
         gain = np.divide(along**2, variance, out=np.zeros_like(along), where=variance > DEPENDENT * before)
         left = np.maximum((w * y**2).sum(axis=1, keepdims=True) - gain, 0)
         out += left.reshape(len(values), len(line), -1).sum(axis=1)

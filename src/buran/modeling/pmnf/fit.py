@@ -14,7 +14,7 @@ from buran.modeling.numerics.intervals import ROUNDING
 from buran.modeling.numerics.tuning import MATTERS
 from buran.modeling.pmnf.alternative import LazyAlternatives, Target
 from buran.modeling.pmnf.beam import BOUND
-from buran.modeling.pmnf.block import Block, loo_error, regress
+from buran.modeling.pmnf.block import Block, regress
 from buran.modeling.pmnf.candidates import Ids, Mask
 from buran.modeling.pmnf.derived import DerivedValue
 from buran.modeling.pmnf.model import Model, Quality, adjusted_r2, predict_models, prediction_interval, rss, smape
@@ -47,20 +47,6 @@ class Fit:
     def predict_interval(self, points: Array, level: float = 0.9, of: Target = "value") -> tuple[Array, Array]:
         """Return lower and upper ends, each of shape (call path, point); see `prediction_interval`."""
         return prediction_interval(self.models, points, level, of)
-
-
-def default_weights(values: Array) -> Array:
-    """Weights of the fit: those of `relative_weights`, scaled.
-
-    Returns
-    -------
-    array
-        Shape (call path, point), such that weighted values have a root mean square of 1; NaN where `values` are.
-    """
-    weights = relative_weights(values)
-    square = np.where(np.isfinite(values), (weights * values) ** 2, 0.0)
-    mean = square.sum(axis=1) / np.maximum(np.isfinite(values).sum(axis=1), 1)
-    return np.asarray(weights / np.sqrt(np.where(mean > 0, mean, 1.0))[:, None])
 
 
 def fit_models(
@@ -215,10 +201,6 @@ def _check(points: Array, values: Array) -> None:
 def _patterns_of_absence(values: Array, calls: Ids) -> Iterator[tuple[Ids, Mask]]:
     """Group those of `calls` that were measured at the same points, without those that were measured nowhere."""
     present = np.isfinite(values[calls])
-    if present.all():
-        if present.size:
-            yield calls, np.ones(values.shape[1], dtype=bool)
-        return
     masks, group = np.unique(present, axis=0, return_inverse=True)
     for number, mask in enumerate(masks):
         if mask.any():
@@ -249,7 +231,7 @@ def _searched(
     points: Array, values: Array, space: Spaces, options: SearchOptions, progress: Progress | None
 ) -> list[Model]:
     """Search for the models of call paths that were measured at all points."""
-    weights = default_weights(values)
+    weights = relative_weights(values)
     tables, hypotheses = search(points, values, weights, space, options, progress)
     block = Block(points, values, weights, tables, hypotheses)
     models: dict[int, Model] = {}
@@ -267,12 +249,12 @@ def _final_fit(block: Block, calls: Ids, terms: int) -> list[Model]:
     regression = regress(block.points, values, weights, block.tables, chosen)
     predicted = values - regression.residual
     bound = 1 - regression.hat < BOUND
-    left_out = np.where(bound, np.nan, values - regression.residual / np.where(bound, 1.0, 1 - regression.hat))
+    gaps = np.where(bound, np.nan, regression.residual / np.where(bound, 1.0, 1 - regression.hat))
     with_loo = ~bound.any(axis=1) & (regression.degrees > 0)
     figures = zip(
         smape(predicted, values).tolist(),
-        np.where(with_loo, smape(np.where(with_loo[:, None], left_out, 0.0), values), np.nan).tolist(),
-        loo_error(regression.residual, regression.hat, relative_weights(values)).tolist(),
+        np.where(with_loo, smape(np.where(with_loo[:, None], values - gaps, 0.0), values), np.nan).tolist(),
+        np.abs(gaps * weights).mean(axis=1).tolist(),
         adjusted_r2(predicted, values, regression.free.sum(axis=1)).tolist(),
         rss(predicted, values).tolist(),
         strict=True,
