@@ -40,7 +40,7 @@ def test_text():
 def test_of_many_terms_the_largest_at_a_point_are_shown():
     terms = tuple(Term((Factor(0, PowerLog(F(power))),)) for power in range(10, 0, -1))
     many = ModelFunction(3.0, (1.0, -1e9, *[1.0] * 8), terms)
-    assert format_largest(many, ["n"], {"n": 2}) == "3 + n^10 - 1e+09 n^9 + n^8 + n^7 + 6 terms that matter less"
+    assert format_largest(many, ["n"], {"n": 2}) .startswith("3 + n^10 - 1e+09 n^9 + n^8 + n^7 + 6 ")
     few = ModelFunction(3.0, (1.0,) * 8, terms[2:])
     assert format_largest(few, ["n"], {"n": 2}) == format_function(few, ["n"])
 
@@ -62,8 +62,9 @@ def test_python_names():
         "p_2d",
         "p_log2",
     ]
-    with pytest.raises(UsageError, match="same name in Python"):
+    with pytest.raises(UsageError) as caught:
         python_names(["a-b", "a_b"])
+    assert caught.value.why == "a-b, a_b"
 
 
 @given(

@@ -36,10 +36,11 @@ def test_negative_powers_with_logarithms_fall_on_most_of_the_range():
             assert (np.diff(x ** float(i) * np.log2(x) ** j) < 0).all(), (i, j)
 
 
-@pytest.mark.parametrize("x", [[-1.0, 2.0], [1.0, np.nan], [1.0, np.inf]])
-def test_impossible_parameter_values_are_refused(x):
-    with pytest.raises(UsageError, match="finite and not negative"):
-        full_space().candidates(np.array(x))
+@pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf])
+def test_impossible_parameter_values_are_refused(bad):
+    with pytest.raises(UsageError) as caught:
+        full_space().candidates(np.array([2.0, bad]))
+    assert caught.value.why.startswith(f"{bad:g} ")
 
 
 def test_spaces_without_sense_are_refused():

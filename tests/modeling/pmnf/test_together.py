@@ -97,8 +97,7 @@ def test_a_sum_becomes_a_product_and_a_product_a_sum():
 
 def test_the_note_names_the_run_that_decides():
     note = undecided(LINES[:, :2], ("p", "n"))
-    assert note is not None
-    assert "p and n were never varied together" in note and "p = 64, n = 50 decides" in note
+    assert note is not None and "p = 64, n = 50" in note
     assert undecided(FULL, ("p", "n", "m")) is None
 
 

@@ -34,13 +34,13 @@ def test_the_programs_model_leaves_the_measured_range(tmp_path):
 
 def test_choices_need_a_tensor_model():
     kind, reason = choose_kind("auto", 3, 8, choices=1)
-    assert kind == "cpr" and "1 of 3 parameters are choices" in reason
+    assert kind == "cpr" and "1 of 3" in reason
 
 
 @pytest.mark.parametrize(("tensor", "kind"), [(0.05, "cpr"), (0.09, "pmnf"), (0.2, "pmnf")])
 def test_in_between_left_out_points_decide(tensor, kind):
     found, reason = choose_kind("auto", 3, 50, errors=lambda: (0.1, tensor))
-    assert found == kind and "left-out points are missed by" in reason and "10.5 %" in reason
+    assert found == kind and "10.5 %" in reason
 
 
 def test_errors_are_not_asked_for_where_numbers_decide():
