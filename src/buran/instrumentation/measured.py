@@ -9,7 +9,7 @@ import numpy as np
 
 from buran.campaign.point import Value
 from buran.files import Stored
-from buran.instrumentation.prediction import Floats
+from buran.instrumentation.prediction import Floats, by_region
 from buran.modeling.numerics.intervals import of_median
 from buran.modeling.numerics.least_squares import nonnegative
 from buran.profiles.experiment.table import Experiment
@@ -271,10 +271,8 @@ def balance_of(profile: Profile, least_share: float = 0.01) -> tuple[Balance, ..
     if number < 2 or "time" not in profile.values:
         return ()
     tree = profile.tree
-    seconds = np.zeros((len(tree.regions), number))
-    np.add.at(seconds, tree.region, profile.exclusive("time"))
-    startup = [region.name in STARTUP for region in tree.regions]
-    seconds[startup] = 0.0
+    seconds = by_region(tree, profile.exclusive("time"))
+    seconds[[region.name in STARTUP for region in tree.regions]] = 0.0
     mean, most = seconds.mean(axis=1), seconds.max(axis=1)
     whole = float(mean.sum())
     lost: Floats = (most - mean) / whole if whole > 0 else np.zeros_like(mean)

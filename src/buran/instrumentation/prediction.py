@@ -40,6 +40,13 @@ def reached_by_filters(tree: CallTree) -> Mask:
     return np.array([region.paradigm in FILTERABLE for region in tree.regions], dtype=bool)
 
 
+def by_region(tree: CallTree, values: Floats) -> Floats:
+    """Add up values (call path, ...) over the call paths of each region; NaN where one of them is."""
+    out = np.zeros((len(tree.regions), *values.shape[1:]))
+    np.add.at(out, tree.region, values)
+    return out
+
+
 @dataclass(frozen=True, eq=False)
 class RegionPrediction:
     """Times and visits at the target and at the measured points.
@@ -81,9 +88,7 @@ class RegionPrediction:
 
     def by_region(self, values: Floats) -> Floats:
         """Add up over the call paths of each region; NaN where one of them is."""
-        out = np.zeros((len(self.tree.regions), *values.shape[1:]))
-        np.add.at(out, self.tree.region, values)
-        return out
+        return by_region(self.tree, values)
 
     @cached_property
     def total_s(self) -> float:

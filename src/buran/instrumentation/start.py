@@ -17,7 +17,7 @@ from buran.instrumentation.filter_file import Filter, Rule, by_symbol, format_fi
 from buran.instrumentation.measured import MOST_EXPENSIVE_VISIT, threads_of
 from buran.instrumentation.pattern import named_by_any
 from buran.instrumentation.pira import Cut, Size, initial_selection
-from buran.instrumentation.prediction import MAINS, Floats, reached_by_filters, symbol_of
+from buran.instrumentation.prediction import MAINS, Floats, by_region, reached_by_filters, symbol_of
 from buran.instrumentation.refinement import FunctionVerdict
 from buran.modeling.numerics.tuning import LARGER, MATTERS, OVERHEAD
 from buran.modeling.pmnf.repetitions import over_repetitions
@@ -133,7 +133,7 @@ def _most_a_visit_costs(tree: CallTree, seconds: Floats, visits: Floats) -> floa
     Part of a hook's time lies between its two time stamps, and so in the function itself. The difference of two runs
     holds the start-up of the measurement system too, which the visits of a small run cannot have cost.
     """
-    own_s, number = (_by_region(tree, values) for values in (seconds, visits))
+    own_s, number = (by_region(tree, np.nan_to_num(values)) for values in (seconds, visits))
     reached = reached_by_filters(tree)
     many = reached & (number > 0) & (number >= MATTERS * number[reached].sum())
     return float((own_s[many] / number[many]).min(initial=np.inf))
@@ -151,11 +151,6 @@ def stretch(experiment: Experiment, cpu_s: float, index: int | None = None) -> f
     seconds = _mean(experiment.over_locations("time", "sum")[reached_by_filters(tree)[tree.region]])
     lasted_s = float(seconds.sum() if index is None else seconds[:, index].sum())
     return max(lasted_s / cpu_s, 1.0) if cpu_s > 0 else 1.0
-
-
-def _by_region(tree: CallTree, values: Floats) -> Floats:
-    """Return shape (region,): the sum over the call paths of each; NaN counts as nothing."""
-    return np.asarray(np.bincount(tree.region, np.nan_to_num(values), len(tree.regions)), dtype=np.float64)
 
 
 def _mean(values: Floats) -> Floats:
@@ -196,7 +191,7 @@ def throttle(
         Patterns of functions that stay whatever they cost.
     """
     regions = tree.regions
-    own_s, number = (_by_region(tree, values) for values in (seconds, visits))
+    own_s, number = (by_region(tree, np.nan_to_num(values)) for values in (seconds, visits))
     reached = reached_by_filters(tree)
     free = reached & np.array([symbol_of(region) not in MAINS for region in regions], dtype=bool)
     free[named_by_any(keep, [(region.name, symbol_of(region)) for region in regions])] = False
