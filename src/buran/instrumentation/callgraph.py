@@ -166,12 +166,6 @@ class CallGraph:
     def _by_name(self) -> Mapping[str, list[int]]:
         return _numbers_by(self.names)
 
-    def _matrix(self, reverse: bool = False) -> csr_array:
-        from scipy.sparse import csr_array
-
-        pair = (self.callee, self.caller) if reverse else (self.caller, self.callee)
-        return csr_array((np.ones(len(self.caller), dtype=np.int8), pair), shape=(len(self), len(self)))
-
     def marked(self, numbers: Ids) -> Mask:
         """Return shape (function,): True for these numbers; -1 stands for none."""
         out = np.zeros(len(self), dtype=bool)
@@ -186,19 +180,13 @@ class CallGraph:
         reverse
             Who calls them instead.
         """
-        from scipy.sparse import csr_array, vstack
         from scipy.sparse.csgraph import breadth_first_order
 
-        begin = np.unique(np.array(list(start), dtype=np.int64))
-        if not len(begin):
-            return self.marked(begin)
-        matrix = self._matrix(reverse)
-        if len(begin) > 1:  # one more function that calls them all
-            first = csr_array((np.ones(len(begin), dtype=np.int8), begin, [0, len(begin)]), shape=(1, len(self) + 1))
-            matrix.resize((len(self), len(self) + 1))
-            matrix, begin = csr_array(vstack([matrix, first])), np.array([len(self)])
-        order = breadth_first_order(matrix, int(begin[0]), return_predecessors=False)
-        return self.marked(order[order < len(self)].astype(np.int64))
+        caller, callee = (self.callee, self.caller) if reverse else (self.caller, self.callee)
+        begin, first = np.unique(np.array(list(start), dtype=np.int64)), len(self)  # one more, which calls them all
+        caller = np.concatenate([caller, np.full(len(begin), first)])
+        matrix = _matrix(caller, np.concatenate([callee, begin]), first + 1)
+        return self.marked(breadth_first_order(matrix, first, return_predecessors=False)[1:])
 
     def on_paths(self, start: Iterable[int], end: Iterable[int]) -> Mask:
         """Return shape (function,): everything on a path from one of `start` to one of `end`."""
@@ -225,7 +213,7 @@ class CallGraph:
         """
         from scipy.sparse.csgraph import connected_components
 
-        count, label = connected_components(self._matrix(), connection="strong")
+        count, label = connected_components(_matrix(self.caller, self.callee, len(self)), connection="strong")
         called: dict[int, set[int]] = {component: set() for component in range(count)}
         for caller, callee in zip(label[self.caller].tolist(), label[self.callee].tolist(), strict=True):
             if caller != callee:
@@ -251,6 +239,12 @@ class CallGraph:
             chosen = heavy[first : first + _CHUNK]
             total += _sums_over(below, uses.copy(), chosen, weights[chosen])
         return dict(zip(FEATURES, total[component].T, strict=True))
+
+
+def _matrix(caller: Ids, callee: Ids, size: int) -> csr_array:
+    from scipy.sparse import csr_array
+
+    return csr_array((np.ones(len(caller), dtype=np.int8), (caller, callee)), shape=(size, size))
 
 
 def _numbers_by(texts: Sequence[str]) -> dict[str, list[int]]:
