@@ -118,39 +118,34 @@ def _scorep(chosen: FilterList) -> str:
 
 def _tau(chosen: FilterList) -> str:
     """Return a selective instrumentation file; ``#`` is TAU's wildcard, so names must not have one."""
-    for function in chosen.functions.values():
-        if "#" in function.name or "\n" in function.name:
-            raise UsageError("a TAU select file cannot hold a function's name", where=function.name)
-    lines = [f"# {comment}" for comment in _plain_comments(chosen)]
-    return _lines(
-        [*lines, "BEGIN_INCLUDE_LIST", *(each.name for each in chosen.functions.values()), "END_INCLUDE_LIST"]
-    )
+    names = [function.name for function in chosen.functions.values()]
+    _refuse(names, "#\n", "a TAU select file")
+    return _commented(chosen, "BEGIN_INCLUDE_LIST", *names, "END_INCLUDE_LIST")
 
 
 def _plain(chosen: FilterList) -> str:
-    return _lines(chosen.functions)
+    return "".join(f"{symbol}\n" for symbol in chosen.functions)
 
 
 def _xray(chosen: FilterList) -> str:
     """Return an attribute list for ``-fxray-attr-list``: entries are globs, the section ``always`` comes first."""
-    for symbol in chosen.functions:
-        if any(char in symbol for char in "*?[]{}\\\n"):
-            raise UsageError("an XRay attribute list cannot hold a linker symbol", where=symbol)
-    lines = [f"# {comment}" for comment in _plain_comments(chosen)]
-    entries = [f"fun:{symbol}" for symbol in chosen.functions]
-    return _lines([*lines, "[always]", *entries, "[never]", "fun:*"])
+    _refuse(chosen.functions, "*?[]{}\\\n", "an XRay attribute list")
+    return _commented(chosen, "[always]", *(f"fun:{symbol}" for symbol in chosen.functions), "[never]", "fun:*")
 
 
 def _json(chosen: FilterList) -> str:
     return json.dumps({"schema": SCHEMA, **chosen.to_json()}, indent=2, allow_nan=False) + "\n"
 
 
-def _plain_comments(chosen: FilterList) -> list[str]:
-    return [line for comment in chosen.comments for line in comment.splitlines()]
+def _refuse(names: Iterable[str], characters: str, what: str) -> None:
+    for name in names:
+        if set(name) & set(characters):
+            raise UsageError(f"{what} cannot hold the name of a function", where=name)
 
 
-def _lines(lines: Iterable[str]) -> str:
-    return "".join(f"{line}\n" for line in lines)
+def _commented(chosen: FilterList, *lines: str) -> str:
+    comments = (f"# {line}" for comment in chosen.comments for line in comment.splitlines())
+    return "".join(f"{line}\n" for line in (*comments, *lines))
 
 
 WRITERS: Mapping[str, Callable[[FilterList], str]] = {
