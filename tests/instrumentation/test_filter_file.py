@@ -1,14 +1,11 @@
 """Score-P filter files: syntax, semantics, round trips."""
 
-import fnmatch
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from buran.errors import FormatError
 from buran.instrumentation.filter_file import Filter, Rule, format_filter, only, parse, read_filter
-from buran.instrumentation.pattern import literal
 
 TEXT = r"""
 # comment
@@ -133,25 +130,6 @@ def test_any_name_is_included_exactly(chosen):
         assert rules.matches("shown", name)
         for other in (name + "x", name[:-1] or "y", f"?{name}"):
             assert rules.matches("shown", other) == (other in chosen)
-
-
-@given(st.from_regex(r"[ab*?]{0,6}(\[!?[ab]-?[bc]?\])?[ab*?]{0,3}", fullmatch=True), st.text("abc", max_size=8))
-def test_patterns_are_those_of_fnmatch(pattern, name):
-    rule = Filter(regions=(Rule(False, "*"), Rule(True, pattern)))
-    assert rule.matches(name) == fnmatch.fnmatchcase(name, pattern)
-
-
-def test_stars_match_slashes_and_escapes_are_literal():
-    def match(pattern, name):
-        return Filter(regions=(Rule(False, "*"), Rule(True, pattern))).matches(name)
-
-    assert match("*b", "/x/.a/b")
-    assert match("[]]", "]")
-    assert match("[", "[")
-    assert match(r"a\*", "a*")
-    assert not match(r"a\*", "ab")
-    assert match("[^a]", "b")
-    assert literal("f(int*)[2]") == r"f(int\*)\[2\]"
 
 
 def test_rules_that_match_nothing_are_reported():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -174,14 +175,12 @@ class Problem:
             bent = np.log(np.where(log, theta / low, 1.0)) / np.log(np.where(log, high / low, math.e))
         return np.clip(np.where(log, bent, (theta - low) / (high - low)), 0.0, 1.0)
 
-    @property
+    @cached_property
     def _box(self) -> tuple[Array, Array, NDArray[np.bool_]]:
-        parameters = self.base.parameters.values()
-        low, high = (
-            np.array([getattr(parameter, end) for parameter in parameters], dtype=np.float64)
-            for end in ("lower", "upper")
-        )
-        return low, high, np.array([parameter.log for parameter in parameters], dtype=bool)
+        """Lower and upper bounds, and whether the scale is logarithmic, shape (parameter,)."""
+        rows = [(each.lower, each.upper, each.log) for each in self.base.parameters.values()]
+        low, high, log = np.array(rows, dtype=np.float64).reshape(-1, 3).T
+        return low, high, log.astype(bool)
 
 
 def starts_of(problem: Problem) -> Array:
