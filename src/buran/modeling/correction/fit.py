@@ -191,13 +191,12 @@ def starts_of(problem: Problem) -> Array:
 
 def fit_base(problem: Problem) -> list[TermModel]:
     """Fit the base model's parameters to the logarithms of the values, for each search."""
-    searches, starts = len(problem.used), _STARTS
+    searches = len(problem.used)
+    rows = np.repeat(np.arange(searches), _STARTS)
+    nothing = np.zeros((len(rows), 0), dtype=np.int64)
     start = np.tile(starts_of(problem), (searches, 1))
-    rows = np.repeat(np.arange(searches), starts)
-    few = replace(problem, used=problem.used[rows])
-    none = np.zeros((len(rows), 0))
-    fits = least_squares(_residuals(few, (), none.astype(np.int64), none, none), start)
-    best = fits.cost.reshape(searches, starts).argmin(axis=1) + starts * np.arange(searches)
+    fits = least_squares(_Library(problem, ()).residuals(rows, nothing), start)
+    best = fits.cost.reshape(searches, _STARTS).argmin(axis=1) + _STARTS * np.arange(searches)
     return [TermModel(tuple(problem.theta(fits.at[i]).tolist()), (), float(fits.cost[i])) for i in best]
 
 
@@ -219,22 +218,20 @@ def grow(problem: Problem, bases: Sequence[TermModel], terms: Sequence[Correctio
         For each search all models that were fitted: the base model, then those with 1, 2, ... terms, the best of each
         number first.
     """
-    shapes = np.stack([term.growth(problem.points) for term in terms]) if terms else np.zeros((0, len(problem.points)))
-    scales = _scales(problem, bases, terms, shapes)
+    library = _Library(problem, terms, bases)
     out = [[base] for base in bases]
     states: list[tuple[TermModel, tuple[int, ...]]] = [(base, ()) for base in bases]
     for _ in range(MOST_TERMS):
         rows, chosen, start = [], [], []
         for search, (model, numbers) in enumerate(states):
-            sizes = scales[search]
-            shares = [t.coefficient / sizes[n] for t, n in zip(model.terms, numbers, strict=True)]
-            for term in _promising(problem, search, model, numbers, terms, shapes, sizes):
+            shares = [t.coefficient / library.scales[search, n] for t, n in zip(model.terms, numbers, strict=True)]
+            for term in library.promising(search, model, numbers):
                 rows.append(search)
                 chosen.append((*numbers, term))
                 start.append([*problem.unit(np.array(model.theta)), *shares, 0.05])
         if not rows:
             break
-        models = _fit_jointly(problem, np.array(rows), np.array(chosen), np.array(start), terms, shapes, scales)
+        models = library.fitted(np.array(rows), np.array(chosen), np.array(start))
         for search in sorted(set(rows)):
             fitted = [(m, numbers) for m, numbers, row in zip(models, chosen, rows, strict=True) if row == search]
             fitted.sort(key=lambda pair: pair[0].cost)
@@ -246,63 +243,109 @@ def grow(problem: Problem, bases: Sequence[TermModel], terms: Sequence[Correctio
 def refit(problem: Problem, theta: Sequence[float], models: Sequence[Sequence[CorrectionTerm]]) -> list[TermModel]:
     """Fit models with given terms, all of one number, to what the first search may see; costs are in sample."""
     terms = tuple(dict.fromkeys(term for model in models for term in model))
-    shapes = np.stack([term.growth(problem.points) for term in terms])
-    scales = _scales(problem, [TermModel(tuple(theta), (), 0.0)], terms, shapes)
+    library = _Library(problem, terms, [TermModel(tuple(theta), (), 0.0)])
     chosen = np.array([[terms.index(term) for term in model] for model in models])
-    sizes = scales[0, chosen]
+    sizes = library.scales[0, chosen]
     shares = np.array([[term.coefficient for term in model] for model in models])
     shares = np.divide(shares, sizes, out=np.zeros_like(sizes), where=sizes > 0)
-    start = np.concatenate(
-        [np.tile(problem.unit(np.array(theta)), (len(models), 1)), np.maximum(shares, 0)],
-        axis=1,
-    )
-    rows = np.zeros(len(models), dtype=np.int64)
-    return _fit_jointly(problem, rows, chosen, start, terms, shapes, scales, left_out=False)
+    units = np.tile(problem.unit(np.array(theta)), (len(models), 1))
+    start = np.concatenate([units, np.maximum(shares, 0)], axis=1)
+    return library.fitted(np.zeros(len(models), dtype=np.int64), chosen, start, left_out=False)
 
 
-def _scales(problem: Problem, bases: Sequence[TermModel], terms: Sequence[CorrectionTerm], shapes: Array) -> Array:
-    """Return shape (search, term): what makes each term as large as the base model on average, or 0."""
-    out = np.zeros((len(bases), len(terms)))
-    for search, model in enumerate(bases):
-        parts = problem.base.parts(np.array(model.theta), problem.points)
-        for number, term in enumerate(terms):
+class _Library:
+    """Terms that searches choose from, with their values at the points.
+
+    Attributes
+    ----------
+    carriers, shapes
+        Shape (term,) and (term, point): numbers of the carriers, and growth.
+    scales
+        Shape (search, term): what makes each term as large as the base model on average, or 0.
+    """
+
+    def __init__(self, problem: Problem, terms: Sequence[CorrectionTerm], bases: Sequence[TermModel] = ()) -> None:
+        self.problem, self.terms = problem, terms
+        self.carriers = np.array([term.carrier for term in terms], dtype=np.int64)
+        growths = [term.growth(problem.points) for term in terms]
+        self.shapes = np.array(growths).reshape(len(terms), len(problem.points))
+        self.scales = np.zeros((len(problem.used), len(terms)))
+        for search, model in enumerate(bases):
+            parts = problem.base.parts(np.array(model.theta), problem.points)
             with np.errstate(all="ignore"):
-                share = parts.carriers[term.carrier] * shapes[number] / parts.total
-            share = share[problem.used[search]]
-            # At least two points must see a term, or it only memorises one of them.
-            if np.isfinite(share).all() and (share >= 0).all() and np.count_nonzero(share) >= 2:
-                out[search, number] = 1.0 / share.mean()
-    return out
+                share = parts.carriers[self.carriers] * self.shapes / parts.total
+                share = share[:, problem.used[search]].copy()  # a term in one piece: sums differ by their order
+                # at least two points must see a term, or it only memorises one of them
+                seen = np.isfinite(share).all(axis=1) & (share >= 0).all(axis=1) & ((share != 0).sum(axis=1) >= 2)
+                self.scales[search] = np.where(seen, 1.0 / share.mean(axis=1), 0.0)
 
+    def promising(self, search: int, model: TermModel, numbers: Sequence[int]) -> list[int]:
+        """Rank terms by what they gain where the residuals are linear, with the parameters free to move."""
+        problem, base, scales = self.problem, self.problem.base, self.scales[search]
+        used, theta = problem.used[search], np.array(model.theta)
+        points = problem.points[used]
+        value = model.evaluate(base, points)
+        residual = problem.logs[used] - np.log(value)
+        parts = base.parts(theta, points)
+        columns = scales[:, None] * parts.carriers[self.carriers] * self.shapes[:, used].copy() / value
+        unit = problem.unit(theta)
+        step = np.where(unit < 0.5, 1e-5, -1e-5)
+        moved = base.evaluate(problem.theta(unit + np.diag(step)), points)
+        slopes = [(values - base.evaluate(theta, points)) / value / h for values, h in zip(moved, step, strict=True)]
+        slopes += [columns[n] for n in numbers]
+        projected, rest = columns, residual
+        if slopes:
+            basis = np.linalg.qr(np.stack(slopes).T + 0.0)[0]
+            rest, projected = orthogonal_part(residual, basis), orthogonal_part(columns.T, basis).T
+        gains = np.maximum(_gains(projected, rest), 0.5 * _gains(columns, residual))
+        gains[scales <= 0] = 0
+        gains[list(numbers)] = 0
+        order = np.argsort(-gains, kind="stable")[:BEAM]
+        return [int(n) for n in order if gains[n] > 0]
 
-def _promising(
-    problem: Problem, search: int, model: TermModel, numbers: Sequence[int], terms: Sequence[CorrectionTerm],
-    shapes: Array, scales: Array,
-) -> list[int]:  # fmt: skip
-    """Rank terms by what they gain where the residuals are linear, with the parameters free to move."""
-    used, base = problem.used[search], problem.base
-    theta = np.array(model.theta)
-    points = problem.points[used]
-    value = model.evaluate(base, points)
-    residual = problem.logs[used] - np.log(value)
-    parts = base.parts(theta, points)
-    columns = np.stack(
-        [scales[n] * parts.carriers[term.carrier] * shapes[n][used] / value for n, term in enumerate(terms)]
-    )
-    unit = problem.unit(theta)
-    step = np.where(unit < 0.5, 1e-5, -1e-5)
-    moved = base.evaluate(problem.theta(unit + np.diag(step)), points)
-    slopes = [(values - base.evaluate(theta, points)) / value / h for values, h in zip(moved, step, strict=True)]
-    slopes += [columns[n] for n in numbers]
-    projected, rest = columns, residual
-    if slopes:
-        basis = np.linalg.qr(np.stack(slopes).T + 0.0)[0]
-        rest, projected = orthogonal_part(residual, basis), orthogonal_part(columns.T, basis).T
-    gains = np.maximum(_gains(projected, rest), 0.5 * _gains(columns, residual))
-    gains[scales <= 0] = 0
-    gains[list(numbers)] = 0
-    order = np.argsort(-gains, kind="stable")[:BEAM]
-    return [int(n) for n in order if gains[n] > 0]
+    def residuals(self, rows: NDArray[np.int64], chosen: NDArray[np.int64]) -> Residuals:
+        """Return the residuals' function: logarithm of prediction over measurement at the points used.
+
+        Parameters
+        ----------
+        rows, chosen
+            Shape (candidate,) and (candidate, k): searches, and numbers of terms.
+        """
+        base, points, size = self.problem.base, self.problem.points, len(self.problem.base.parameters)
+        used, sizes = self.problem.used[rows], np.take_along_axis(self.scales[rows], chosen, axis=1)
+
+        def residuals(at: Array, numbers: NDArray[np.int64]) -> Array:
+            theta = self.problem.theta(at[:, :size])
+            if chosen.shape[1]:
+                # f + sum_k c_k * carrier_k * growth_k
+                parts = base.parts(theta, points)
+                value, every = np.array(parts.total), np.arange(len(at))
+                for weight, term in zip((at[:, size:] * sizes[numbers]).T, chosen[numbers].T, strict=True):
+                    value += weight[:, None] * parts.carriers[self.carriers[term], every] * self.shapes[term]
+            else:
+                value = base.evaluate(theta, points)
+            with np.errstate(all="ignore"):
+                out = np.log(value) - self.problem.logs
+            return np.where(used[numbers], out, 0.0)
+
+        return residuals
+
+    def fitted(
+        self, rows: NDArray[np.int64], chosen: NDArray[np.int64], start: Array, *, left_out: bool = True
+    ) -> list[TermModel]:
+        """Fit candidates, see `residuals`; their costs are in sample, or those of points left out."""
+        size = len(self.problem.base.parameters)
+        upper = np.concatenate([np.ones((len(rows), size)), np.full(chosen.shape, np.inf)], axis=1)
+        function = self.residuals(rows, chosen)
+        fits = least_squares(function, start, upper)
+        costs = left_out_cost(function, fits.at, upper) if left_out else fits.cost
+        theta = self.problem.theta(fits.at[:, :size])
+        coefficients = fits.at[:, size:] * np.take_along_axis(self.scales[rows], chosen, axis=1)
+        out = []
+        for values, numbers, weights, cost in zip(theta, chosen, coefficients, costs, strict=True):
+            terms = (replace(self.terms[n], coefficient=float(c)) for n, c in zip(numbers, weights, strict=True))
+            out.append(TermModel(tuple(values.tolist()), tuple(terms), float(cost)))
+        return out
 
 
 def _gains(columns: Array, residual: Array) -> Array:
@@ -310,53 +353,6 @@ def _gains(columns: Array, residual: Array) -> Array:
     along = columns @ residual
     size = np.einsum("tp,tp->t", columns, columns)
     return np.where(along > 0, along**2 / np.maximum(size, 1e-12), 0.0)
-
-
-def _fit_jointly(
-    problem: Problem, rows: NDArray[np.int64], chosen: NDArray[np.int64], start: Array,
-    terms: Sequence[CorrectionTerm], shapes: Array, scales: Array, *, left_out: bool = True,
-) -> list[TermModel]:  # fmt: skip
-    """Fit candidates; their costs are in sample, or those of points left out."""
-    size = len(problem.base.parameters)
-    few = replace(problem, used=problem.used[rows])
-    sizes = np.take_along_axis(scales[rows], chosen, axis=1)
-    upper = np.concatenate([np.ones((len(rows), size)), np.full(chosen.shape, np.inf)], axis=1)
-    function = _residuals(few, terms, chosen, shapes, sizes)
-    fits = least_squares(function, start, upper)
-    costs = left_out_cost(function, fits.at, upper) if left_out else fits.cost
-    theta = problem.theta(fits.at[:, :size])
-    coefficients = fits.at[:, size:] * sizes
-    out = []
-    for i in range(len(rows)):
-        fitted_terms = tuple(
-            replace(terms[n], coefficient=float(c)) for n, c in zip(chosen[i].tolist(), coefficients[i], strict=True)
-        )
-        out.append(TermModel(tuple(theta[i].tolist()), fitted_terms, float(costs[i])))
-    return out
-
-
-def _residuals(
-    problem: Problem, terms: Sequence[CorrectionTerm], chosen: NDArray[np.int64], shapes: Array, sizes: Array
-) -> Residuals:
-    """Return the residuals' function: logarithm of prediction over measurement at the points used."""
-    base, size = problem.base, len(problem.base.parameters)
-    carriers = np.array([term.carrier for term in terms], dtype=np.int64)[chosen]
-
-    def residuals(at: Array, numbers: NDArray[np.int64]) -> Array:
-        theta = problem.theta(at[:, :size])
-        if chosen.shape[1]:
-            # f + sum_k c_k * carrier_k * growth_k
-            parts = base.parts(theta, problem.points)
-            value, every = np.array(parts.total), np.arange(len(at))
-            for k, weight in enumerate((at[:, size:] * sizes[numbers]).T):
-                value += weight[:, None] * parts.carriers[carriers[numbers, k], every] * shapes[chosen[numbers, k]]
-        else:
-            value = base.evaluate(theta, problem.points)
-        with np.errstate(all="ignore"):
-            out = np.log(value) - problem.logs
-        return np.where(problem.used[numbers], out, 0.0)
-
-    return residuals
 
 
 def find_thresholds(problem: Problem, model: TermModel) -> tuple[Threshold, ...]:
