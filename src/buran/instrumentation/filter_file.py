@@ -148,7 +148,6 @@ def parse(text: str, where: str | Path = "filter") -> Filter:
     opened = 0
     include: bool | None = None
     mangled = False
-    line = 0
     for line, token in _tokens(text, where):
         if block is None:
             if token not in _BEGIN:
@@ -157,12 +156,8 @@ def parse(text: str, where: str | Path = "filter") -> Filter:
         elif token == _END[block]:
             block = None
         elif token in _BEGIN or token in _END.values():
-            raise _mistake(
-                where,
-                line,
-                f"{token!r} inside of the block begun in line {opened}",
-                f"end it with {_END[block]}",
-            )
+            why = f"{token!r} inside of the block begun in line {opened}"
+            raise _mistake(where, line, why, f"end it with {_END[block]}")
         elif token in ("EXCLUDE", "INCLUDE"):
             include, mangled = token == "INCLUDE", False
         elif include is None:
@@ -216,23 +211,17 @@ def format_filter(rules: Filter, comments: Sequence[str] = ()) -> str:
         For patterns that the format cannot hold: empty ones, line ends, and the keywords.
     """
     lines = [f"# {line}".rstrip() for comment in comments for line in comment.splitlines() or [""]]
-    for block, block_rules in (("file", rules.files), ("region", rules.regions)):
-        if not block_rules:
-            continue
-        begin = next(word for word, kind in _BEGIN.items() if kind == block)
-        lines.append(begin)
-        for rule in block_rules:
-            words = ["INCLUDE" if rule.include else "EXCLUDE", *(["MANGLED"] if rule.mangled else [])]
-            lines.append(" ".join([*words, _escaped(rule.pattern)]))
-        lines.append(begin.replace("BEGIN", "END"))
+    for begin, end, block in zip(_BEGIN, _END.values(), (rules.files, rules.regions), strict=True):
+        lines += [begin, *map(_line, block), end] if block else []
     return "".join(f"{line}\n" for line in lines)
 
 
-def _escaped(pattern: str) -> str:
+def _line(rule: Rule) -> str:
     keywords = {"EXCLUDE", "INCLUDE", "MANGLED", "DEMANGLED", *_BEGIN, *_END.values()}
-    if not pattern or "\n" in pattern or "\r" in pattern or pattern in keywords:
-        raise ValueError(f"a filter file cannot hold the pattern {pattern!r}")
-    return re.sub(r"([ \t#])", r"\\\1", pattern)
+    if not rule.pattern or set(rule.pattern) & {"\n", "\r"} or rule.pattern in keywords:
+        raise ValueError(f"a filter file cannot hold the pattern {rule.pattern!r}")
+    mangled = "MANGLED " if rule.mangled else ""
+    return f"{'INCLUDE' if rule.include else 'EXCLUDE'} {mangled}" + re.sub(r"([ \t#])", r"\\\1", rule.pattern)
 
 
 def by_symbol(include: bool, symbols: Iterable[str]) -> tuple[Rule, ...]:
