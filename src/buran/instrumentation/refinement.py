@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -77,11 +77,13 @@ def read_verdicts(path: Path) -> dict[str, FunctionVerdict]:
     FormatError
         The file is of another kind or damaged.
     """
-
-    def parse(data: dict[str, Any]) -> dict[str, FunctionVerdict]:
-        return {name: decode(FunctionVerdict, verdict) for name, verdict in data["functions"].items()}
-
-    return read_document(path, SCHEMA, parse, what="file of verdicts", hint=_HINT)
+    return read_document(
+        path,
+        SCHEMA,
+        lambda data: decode(dict[str, FunctionVerdict], data["functions"]),
+        what="file of verdicts",
+        hint=_HINT,
+    )
 
 
 # Of the share that makes a kernel: what has more stays where its hooks fit, as models err. Tuned: 16 lists of eight
