@@ -62,6 +62,13 @@ class Parameter(Stored):
     unit: Text = ""
     meaning: Text = ""
 
+    def __post_init__(self) -> None:
+        value, low, high = self.value, self.lower, self.upper
+        fits = all(map(math.isfinite, (value, low, high))) and low < high and low <= value <= high
+        if not fits or (self.log and low <= 0):
+            what = f"value {value:g}, lower {low:g}, upper {high:g}{', on a logarithmic scale' * self.log}"
+            raise ValueError(f"{what}; the value lies within finite bounds, which are positive with `log`")
+
 
 @dataclass(frozen=True)
 class Variable(Stored):
@@ -87,6 +94,10 @@ class Variable(Stored):
     monotone: Monotone | None = None
     unit: Text = ""
     meaning: Text = ""
+
+    def __post_init__(self) -> None:
+        if self.range is not None and not 0 < self.range[0] < self.range[1]:
+            raise ValueError(f"a range rises and is positive, and {list(self.range)} is not")
 
 
 @dataclass(frozen=True)
@@ -135,7 +146,7 @@ class BaseModel(Stored):
     Raises
     ------
     UsageError
-        If a formula is not allowed, a name stands for two things, or bounds contradict each other.
+        If a formula is not allowed, or a name stands for two things.
     """
 
     expression: Text
@@ -157,12 +168,6 @@ class BaseModel(Stored):
                 raise UsageError(f"the base model cannot use the name {name!r}", where=self.name, why=why)
         if not self.variables:
             raise UsageError("the base model has no variables", where=self.name, hint="name what is varied")
-        for name, parameter in self.parameters.items():
-            _check_bounds(parameter, f"{self.name}, parameter {name}")
-        for name, variable in self.variables.items():
-            if variable.range is not None and not 0 < variable.range[0] < variable.range[1]:
-                why = f"{list(variable.range)} is not"
-                raise UsageError("a variable's range rises and is positive", where=f"{self.name}, {name}", why=why)
         used = self.total.free_symbols
         unused = [name for name in self.parameters if self.symbols[name] not in used]
         if unused:
@@ -176,45 +181,42 @@ class BaseModel(Stored):
         return variables | {name: sympy.Symbol(name, real=True) for name in (*self.parameters, *self.components)}
 
     @cached_property
-    def _parts(self) -> dict[str, sympy.Expr]:
-        """The components, of variables and parameters, by name; the expression, of components too, without a name."""
+    def _formulas(self) -> tuple[dict[str, sympy.Expr], sympy.Expr]:
+        """The components, of variables and parameters, by name; the expression, of components too."""
         known: dict[str, Any] = {name: self.symbols[name] for name in (*self.variables, *self.parameters)}
         known |= {name: exact(constant.value) for name, constant in self.constants.items()}
-        for name, text in self.let.items():
+        for name, text in (*self.let.items(), *self.components.items()):
             known[name] = parse_formula(text, known, f"{self.name}, {name}")
-        components = {}
-        for name, text in self.components.items():
-            components[name] = known[name] = parse_formula(text, known, f"{self.name}, {name}")
+        components = {name: known[name] for name in self.components}
         known |= {name: self.symbols[name] for name in self.components}
-        return {**components, "": parse_formula(self.expression, known, f"{self.name}, expression")}
+        return components, parse_formula(self.expression, known, f"{self.name}, expression")
 
     def _with(self, components: Mapping[str, sympy.Expr]) -> sympy.Expr:
         """Return the expression of variables and parameters, with these components."""
-        return self._parts[""].subs(
-            [(self.symbols[name], each) for name, each in components.items()], simultaneous=True
-        )
+        pairs = [(self.symbols[name], each) for name, each in components.items()]
+        return self._formulas[1].subs(pairs, simultaneous=True)
 
     @cached_property
     def total(self) -> sympy.Expr:
         """The value, of variables and parameters."""
-        return self._with({name: self._parts[name] for name in self.components})
+        return self._with(self._formulas[0])
 
     @cached_property
     def outer_factor(self) -> sympy.Expr | None:
         """The factor in front of the components, if the expression is their sum times one that has none of them."""
         if not self.components:
             return None
-        components = [self.symbols[name] for name in self.components]
-        factor = sympy.diff(self._parts[""], components[0])
-        is_sum = sympy.expand(self._parts[""] - factor * sympy.Add(*components)) == 0
+        expression, components = self._formulas[1], [self.symbols[name] for name in self.components]
+        factor = sympy.diff(expression, components[0])
+        is_sum = sympy.expand(expression - factor * sympy.Add(*components)) == 0
         return factor if is_sum and not factor.free_symbols & set(components) else None
 
     @cached_property
     def carriers(self) -> tuple[sympy.Expr, ...]:
         """What each component adds to the total, and the factor in front of them, which a missing one has too."""
-        components = {name: self._parts[name] for name in self.components}
-        if self.outer_factor is not None:
-            return (*(self.outer_factor * each for each in components.values()), self.outer_factor)
+        components, factor = self._formulas[0], self.outer_factor
+        if factor is not None:
+            return (*(factor * each for each in components.values()), factor)
         added = [self._with({**components, name: 2 * each}) - self.total for name, each in components.items()]
         return (*(added or [self.total]), sympy.Integer(1))
 
@@ -286,18 +288,6 @@ class BaseModel(Stored):
     def carrier_names(self) -> tuple[str, ...]:
         """Names of the carriers of `parts`; the last one is the missing component."""
         return (*(self.components or ("model",)), "missing")
-
-
-def _check_bounds(parameter: Parameter, where: str) -> None:
-    value, low, high = parameter.value, parameter.lower, parameter.upper
-    is_fine = all(map(math.isfinite, (value, low, high))) and low < high and low <= value <= high
-    if not is_fine or (parameter.log and low <= 0):
-        raise UsageError(
-            "a parameter and its bounds contradict each other",
-            where=where,
-            why=f"value {value:g}, lower {low:g}, upper {high:g}{', on a logarithmic scale' * parameter.log}",
-            hint="lower <= value <= upper and lower < upper, all of them finite; above 0 with `log`",
-        )
 
 
 def bundled() -> tuple[str, ...]:
