@@ -13,7 +13,7 @@ from truths import PLACES, base_model, contended
 from buran.errors import UsageError
 from buran.modeling.correction import correct, load_base, load_corrected, write_corrected
 from buran.modeling.correction.data import prepare, spawned
-from buran.modeling.correction.mecp.search import EvolutionTuning, evolve
+from buran.modeling.correction.mecp.search import Evolution, EvolutionTuning
 from buran.modeling.correction.mecp.trees import CASES, Case, Grower, Population, PrefixProgram
 from buran.modeling.correction.mecp.trials import as_corrected, halves, run_trials
 
@@ -53,7 +53,9 @@ def test_trees_keep_their_values_under_all_operators(seed: int) -> None:
 def test_the_same_seed_gives_the_same_program(case: Case) -> None:
     values = contended(PLACES)
     base = base_model()
-    found = [evolve(base, PLACES, values, case, base.start, spawned(seed, case, 0), SMALL) for seed in (1, 1, 2)]
+    found = [
+        Evolution(base, PLACES, values, case, base.start, spawned(seed, case, 0), SMALL).run() for seed in (1, 1, 2)
+    ]
     assert found[0] == found[1] != found[2]
     again = np.sqrt(np.mean((found[0].evaluate(base, PLACES) - values) ** 2))
     assert again == pytest.approx(found[0].error, rel=1e-9)
@@ -73,8 +75,8 @@ def test_better_individuals_survive() -> None:
     base = base_model()
     values = contended(PLACES)
     errors = [
-        evolve(base, PLACES, values, 3, base.start, spawned(5, 3), EvolutionTuning(60, generations, nodes=30)).error
-        for generations in (0, 4, 12)
+        Evolution(base, PLACES, values, 3, base.start, spawned(5, 3), EvolutionTuning(60, number, nodes=30)).run().error
+        for number in (0, 4, 12)
     ]
     assert errors[0] >= errors[1] >= errors[2] and errors[2] < errors[0]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -105,11 +105,6 @@ def _refused(plain: Corrected, reason: str, errors: Errors | None = None, ahead:
     return replace(plain, report=replace(plain.report, reason=reason, errors=errors or {}, forward=ahead or {}))
 
 
-def _taken(plain: Corrected, candidate: Corrected, **report: Any) -> Corrected:
-    """Return a candidate, with a report like that of the base model but for these fields."""
-    return replace(candidate, report=replace(plain.report, refused=False, **report))
-
-
 def _best_taken(
     problem: Problem, plain: Corrected, candidates: Candidates, errors: Errors, beyond: Mapping[str, Array]
 ) -> Corrected:
@@ -135,8 +130,8 @@ def _best_taken(
             fall = f"from {100 * errors['base']:.2g} % to {100 * errors[chosen]:.2g} %"
             why = f"{chosen}: at points that were left out the error falls {fall}"
             thresholds = () if candidate.terms is None else find_thresholds(problem, candidate.terms.best)
-            said = {"thresholds": thresholds, "notes": (*plain.report.notes, *objections)}
-            return _taken(plain, candidate, reason=why, errors=errors, forward=ahead, **said)
+            report = replace(plain.report, refused=False, reason=why, notes=(*plain.report.notes, *objections))
+            return replace(candidate, report=replace(report, errors=errors, forward=ahead, thresholds=thresholds))
         objections.append(f"{chosen} is not taken: {against}")
         del remaining[chosen]
     return _refused(plain, "; ".join(objections), errors, ahead)

@@ -8,11 +8,11 @@ DOI are not given here rather than guessed, and formulas lost with them are mark
 equation, table or figure of the paper          here
 =============================================  ======================================================================
 Eq. 1 to 4, cases 1 to 4                       `trees.Evolved.evaluate`
-objective (formula lost)                       `search._Evolution.errors`
+objective (formula lost)                       `search.Evolution.errors`
 Fig. 1, genetic programming                    `search.next_trees`; the first trees: `trees.Grower.trees`
 Fig. 2, a solution as a tree                   `trees.PrefixProgram`; a population of them: `trees.Population`
 Fig. 3, genetic algorithm for the parameters   `search.next_parameters`
-Fig. 3, both in concert                        `search.evolve`
+Fig. 3, both in concert                        `search.Evolution.run`
 original model, half of the data each          `trials.fit_original`, `trials.halves`
 30 trials, Fig. 4 (best) and 5 (how many)      `trials.run_trials`; `trials.Trials.oracle`, `trials.Trials.better`
 Fig. 6 to 9                                    `buran evaluate correction`, of buran-studies

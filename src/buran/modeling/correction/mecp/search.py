@@ -40,11 +40,8 @@ class EvolutionTuning:
     spread: float = 0.1
 
 
-def evolve(
-    base: BaseModel, points: Array, values: Array, case: Case, theta: Array, random: np.random.Generator,
-    search: EvolutionTuning | None = None,
-) -> Evolved:  # fmt: skip
-    """Search for a correction.
+class Evolution:
+    """A search for a correction: programs and parameters of a population, in concert.
 
     Parameters
     ----------
@@ -61,25 +58,13 @@ def evolve(
     search
         Settings; those of the paper by default.
     """
-    search = search or EvolutionTuning()
-    evolution = _Evolution(base, points, values, case, theta, random, search)
-    errors = evolution.errors()
-    for _ in range(search.generations):
-        evolution.advance(errors)
-        errors = evolution.errors()
-    best = int(np.argmin(errors))
-    program = PrefixProgram(evolution.trees.program(best, list(base.variables)))
-    found = evolution.box.theta(evolution.units[best]) if evolution.free else theta
-    return Evolved(case, program, tuple(found.tolist()), float(errors[best]))
-
-
-class _Evolution:
-    """Programs and parameters of a population, in concert."""
 
     def __init__(
         self, base: BaseModel, points: Array, values: Array, case: Case, theta: Array, random: np.random.Generator,
-        search: EvolutionTuning,
+        search: EvolutionTuning | None = None,
     ) -> None:  # fmt: skip
+        search = search or EvolutionTuning()
+        self.case, self.theta = case, theta
         self.base, self.points, self.measured = base, points, values
         self.random, self.search = random, search
         self.box = Problem(base, points, np.zeros(len(points)), np.ones((1, len(points)), dtype=bool))
@@ -94,6 +79,17 @@ class _Evolution:
         ramp = 2 + np.arange(size) % max(search.initial_depth - 1, 1)
         depths, full = np.minimum(ramp, search.initial_depth), np.arange(size) // 2 % 2 == 0
         self.trees = self.grower.trees(depths, full, random)
+
+    def run(self) -> Evolved:
+        """Return the best individual of the last generation."""
+        errors = self.errors()
+        for _ in range(self.search.generations):
+            self.advance(errors)
+            errors = self.errors()
+        best = int(np.argmin(errors))
+        program = PrefixProgram(self.trees.program(best, list(self.base.variables)))
+        theta = self.box.theta(self.units[best]) if self.free else self.theta
+        return Evolved(self.case, program, tuple(theta.tolist()), float(errors[best]))
 
     def errors(self) -> Array:
         """Return shape (individual,): the root mean square error; infinite where a value is missing."""

@@ -14,7 +14,7 @@ from buran.modeling.correction.corrected import Corrected, CorrectionReport, Tri
 from buran.modeling.correction.data import Data, spawned
 from buran.modeling.correction.fit import Problem, least_squares, starts_of
 from buran.modeling.correction.formula import Array
-from buran.modeling.correction.mecp.search import EvolutionTuning, evolve
+from buran.modeling.correction.mecp.search import Evolution, EvolutionTuning
 from buran.modeling.correction.mecp.trees import Case, Evolved, Ids
 
 # Of a case. Published: in the text.
@@ -142,7 +142,8 @@ def run_trials(
     found = []
     for number in range(trials):
         start = time.process_time()
-        evolved = evolve(base, train.points, train.values, case, theta, spawned(seed, _TRIALS, case, number), search)
+        random = spawned(seed, _TRIALS, case, number)
+        evolved = Evolution(base, train.points, train.values, case, theta, random, search).run()
         found.append(_judged(base, evolved, train, test, time.process_time() - start))
         progress(number + 1)
     return Trials(case, tuple(theta.tolist()), train, test, *_errors(plain, test.values), tuple(found))
