@@ -19,7 +19,7 @@ from buran.extensions import ExtensionPoint
 from buran.measurement.backends.base import SYSTEMS
 from buran.measurement.finding import Health
 from buran.measurement.machine import doctor
-from buran.measurement.schedulers.registry import SCHEDULERS
+from buran.measurement.schedulers.base import SCHEDULERS
 
 Bring = Callable[..., None]
 DATA = Path(__file__).parent / "data"

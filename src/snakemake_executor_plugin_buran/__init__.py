@@ -51,8 +51,8 @@ class Executor(RemoteExecutor):  # type: ignore[misc]
 
     @cached_property
     def _submitter(self) -> "Submitter":
+        from buran.measurement.schedulers.base import SCHEDULERS
         from buran.measurement.schedulers.jobs import JobEvents
-        from buran.measurement.schedulers.registry import SCHEDULERS
         from buran.workflow.engine.submitter import Submitter
 
         config = self.workflow.globals["config"]

@@ -32,8 +32,8 @@ from buran.campaign.launcher import usable_cores
 from buran.campaign.load import load_campaign
 from buran.campaign.point import Point
 from buran.errors import BuildError, BuranError, RunError
+from buran.measurement.machine.machine import bring_inputs
 from buran.measurement.merge_dumps import read_dumps
-from buran.measurement.run_folder import bring_inputs
 from buran.measurement.toolchain.runtime import find_toolchain
 from buran.modeling.experiments import model_experiment
 from buran.modeling.pmnf.model import prediction_interval

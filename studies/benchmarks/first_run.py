@@ -11,7 +11,7 @@ from pathlib import Path
 from buran.campaign.plan import Mode
 from buran.errors import ToolError
 from buran.instrumentation.start import EVERYTHING, guard, guarded
-from buran.measurement.toolchain.hook_cost import cost_of_hooks
+from buran.measurement.backends.embedded import cost_of_hooks
 from buran.measurement.toolchain.runtime import find_toolchain
 from buran_studies.refinement.lab import Lab, Program
 

@@ -17,7 +17,7 @@ from buran.campaign.strategies import BACKENDS, STRATEGIES
 from buran.cli import main
 from buran.errors import ConfigError, FormatError
 from buran.files import not_synced, write_json
-from buran.measurement.schedulers.registry import SCHEDULERS
+from buran.measurement.schedulers.base import SCHEDULERS
 from buran.measurement.store import claims
 from buran.modeling.pmnf.model_set import SCHEMA, read_models
 from buran.profiles.experiment.read import detect_format, read_experiment

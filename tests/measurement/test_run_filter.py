@@ -6,8 +6,8 @@ import subprocess
 import pytest
 from native_programs import HOOK_ALL, build, toolchain, write_filter
 
+from buran.measurement.backends.embedded import cost_of_hooks
 from buran.measurement.merge_dumps import read_dumps
-from buran.measurement.toolchain.hook_cost import cost_of_hooks
 from buran.measurement.toolchain.toolchain import GCC_FALLBACK
 
 SOURCE = """\

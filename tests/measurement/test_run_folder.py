@@ -10,8 +10,8 @@ import pytest
 from buran.campaign.resources import Input
 from buran.campaign.sections import InputKeys
 from buran.errors import BuildError
-from buran.measurement import run_folder
-from buran.measurement.run_folder import bring_inputs, changed_input, keep_output
+from buran.measurement.machine import machine
+from buran.measurement.machine.machine import bring_inputs, changed_input, keep_output
 from buran.measurement.source import copy_source, local_source
 
 
@@ -73,10 +73,10 @@ def test_a_run_that_fills_the_disk_is_said_for_what_it_is(tmp_path: Path, monkey
         if work.exists():
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(run_folder, "check_room", room)
-    reason = run_folder.with_room(work, "exit code 1")
+    monkeypatch.setattr(machine, "check_room", room)
+    reason = machine.with_room(work, "exit code 1")
     assert "3 MB" in reason and reason.endswith("exit code 1")
-    assert run_folder.with_room(work, "exit code 1") == "exit code 1"
+    assert machine.with_room(work, "exit code 1") == "exit code 1"
 
 
 def test_sources_that_change_while_they_are_copied_are_refused(tmp_path: Path) -> None:

@@ -292,7 +292,7 @@ def test_the_dead_have_one_successor_at_a_time(tmp_path: Path) -> None:
     rounds = 30
     for number in range(rounds):
         claim = tmp_path / f"{number}.claim"
-        dead = {"host": claims._host(), "pid": 1, "started": 1, "boot": "x", "nonce": f"a{number}"}
+        dead = {"host": claims.host_name(), "pid": 1, "started": 1, "boot": "x", "nonce": f"a{number}"}
         claim.write_text(json.dumps(dead) if number % 3 else "")
         if number % 3 == 2:
             (tmp_path / f".{claim.name}.a{number}.next").write_text(json.dumps({**dead, "nonce": f"b{number}"}))

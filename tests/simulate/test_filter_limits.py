@@ -13,7 +13,7 @@ from buran.campaign.plan import Plan
 from buran.files import not_synced
 from buran.instrumentation.filter_file import parse
 from buran.instrumentation.measured import FilterOverhead
-from buran.measurement.toolchain.hook_cost import VisitCost
+from buran.measurement.backends.embedded import VisitCost
 from buran.reporting.text import render
 from buran.workflow.filter_list import current_list, recommended_filter
 from buran.workflow.history import History

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from buran.campaign.launcher import session_variable, usable_cores
 from buran.campaign.layout import Layout
@@ -23,12 +23,10 @@ from buran.files import write_text
 from buran.measurement.backends.base import Backend
 from buran.measurement.build import run_filter, tree
 from buran.measurement.dump import LOST_VISITS
-from buran.measurement.machine.machine import RunJob
+from buran.measurement.machine.machine import RunJob, bring_inputs, changed_input, keep_output, with_room
 from buran.measurement.machine.process import OUTPUT_LIMIT, Interrupted, Outcome
 from buran.measurement.machine.provenance import environment_of, record_node, tool_versions
-from buran.measurement.run_folder import bring_inputs, changed_input, keep_output, with_room
-from buran.measurement.schedulers.base import Allocation, mismatch, misplaced
-from buran.measurement.schedulers.registry import first_failure
+from buran.measurement.schedulers.base import first_failure, mismatch, misplaced
 from buran.measurement.store import claims, ledger, store
 from buran.measurement.target import Target
 from buran.profiles.cubex_write import write_cubex
@@ -138,6 +136,12 @@ def _opened(attempt: Attempt) -> RunRecord:
     machine, simulator = target.backend.machine, target.campaign.simulator
     # Of the file system's, which has just made the folder.
     clock_ahead_s = time.time() - attempt.temporary.stat().st_mtime
+    disturbances = [*machine.disturbances()]
+    if abs(clock_ahead_s) >= _LARGEST_SKEW_S:
+        off = f"{clock_ahead_s:+.0f} s off the file system's"
+        disturbances.append(f"the clock of this node is {off}: have it set, as by NTP")
+    given = {} if allocation is None else asdict(allocation)
+    given.pop("queried_s", None)
     return RunRecord(
         status=Status.INTERRUPTED,
         reason="not finished",
@@ -154,10 +158,10 @@ def _opened(attempt: Attempt) -> RunRecord:
         clock_ahead_s=clock_ahead_s,
         clock=machine.clock,
         machine=None if simulator is None else simulator.at(bundle.point).title,
-        disturbances=(*machine.disturbances(), *_skew(clock_ahead_s)),
+        disturbances=tuple(disturbances),
         scheduler=None if allocation is None else attempt.around.scheduler.name,
         job=None if allocation is None else allocation.job,
-        allocation=None if allocation is None else _described(allocation),
+        allocation=given or None,
         cores=target.campaign.cores(bundle.point),
         charged_cores=None if attempt.around.meter is None else attempt.around.meter.charged_cores,
     )
@@ -175,11 +179,6 @@ def _refusal(attempt: Attempt) -> str | None:
         return None
     placement = attempt.target.campaign.placement(attempt.bundle.point)
     return mismatch(attempt.around.scheduler, attempt.around.allocation, placement, exact=attempt.around.exact)
-
-
-def _mark_unfit(folder: Path, build: str, attempt: Path) -> None:
-    """Let a failed attempt stand for all runs of its build, in a store's folder."""
-    write_text(folder / build / _UNFIT, f"{attempt.relative_to(folder)}\n")
 
 
 def _why_unfit(folder: Path, build: str) -> str | None:
@@ -201,9 +200,8 @@ def _job(attempt: Attempt) -> RunJob:
     raw.mkdir()
     built = tree(layout, run.build)
     filter_file = run_filter(layout, run.build)
-    in_job_of_user = (
-        attempt.around.allocation is not None and not attempt.around.exact
-    )  # which may be on other nodes than this
+    # Which may be on other nodes than this.
+    in_job_of_user = attempt.around.allocation is not None and not attempt.around.exact
     cores = campaign.cores_of_node(point) if in_job_of_user else usable_cores()
     argv, variables = backend.command(campaign, point, built, cores, run.mode)
     environment = {**os.environ, **variables, **backend.run_environment(run.mode, raw, filter_file)}
@@ -297,10 +295,8 @@ def _collect(attempt: Attempt, job: RunJob, record: RunRecord) -> tuple[RunRecor
         computation=computation_of(profile),
         cpu_clock_missing=profile.attributes.get("cpu_clock_missing") or None,
     )
-    simulated = attempt.target.campaign.is_simulated
-    if (
-        attempt.around.allocation is None or simulated or not placement
-    ):  # not every measurement system says where ranks ran
+    # Not every measurement system says where ranks ran.
+    if attempt.around.allocation is None or attempt.target.campaign.is_simulated or not placement:
         return record, None
     wanted = attempt.target.campaign.placement(job.point)
     return record, misplaced((rank["host"] for rank in placement), wanted)
@@ -334,16 +330,6 @@ def _give_up(attempt: Attempt, record: RunRecord, why: str) -> None:
     _finish(attempt, replace(record, status=Status.INTERRUPTED, reason=why, wall_s=wall_s, cost_core_hours=cost))
 
 
-def _skew(ahead_s: float) -> list[str]:
-    if abs(ahead_s) < _LARGEST_SKEW_S:
-        return []
-    return [f"the clock of this node is {ahead_s:+.0f} s off the file system's: have it set, as by NTP"]
-
-
-def _described(allocation: Allocation) -> dict[str, Any]:
-    return {key: value for key, value in asdict(allocation).items() if key != "queried_s"}
-
-
 def _clean(*folders: Path) -> None:
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
@@ -357,7 +343,8 @@ def _finish(attempt: Attempt, record: RunRecord) -> None:
     keep = store.commit if record.status is Status.MEASURED else store.keep_failure
     kept = keep(attempt.slot, attempt.temporary)
     if record.lacks_metric:
-        _mark_unfit(attempt.layout.store, record.build, kept)
+        unfit = attempt.layout.store / record.build / _UNFIT
+        write_text(unfit, f"{kept.relative_to(attempt.layout.store)}\n")
     ledger.book(attempt.layout.store, kept)
 
 

@@ -13,8 +13,7 @@ from buran.campaign.records import BundleOutcome, RunKey, RunOutcome, Status, re
 from buran.files import digest
 from buran.measurement.attempt import BUILD_FAILED, SPARED, Attempt, note, settle
 from buran.measurement.machine.process import interruptible
-from buran.measurement.schedulers.base import Allocation, Scheduler
-from buran.measurement.schedulers.registry import current_scheduler
+from buran.measurement.schedulers.base import Allocation, Scheduler, current_scheduler
 from buran.measurement.store import claims, ledger, store
 from buran.measurement.target import Target
 

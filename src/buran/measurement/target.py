@@ -142,9 +142,7 @@ def open_target(campaign: Campaign, layout: Layout, backends: Mapping[str, Backe
 
 def _source_of(campaign: Campaign) -> tuple[SourceTree, tuple[Path, ...]]:
     """Return the source that a campaign names, and what lies in its folder and does not belong to it."""
-    skipped: tuple[Path, ...] = (campaign.results_root, campaign.path)
-    folder = campaign.source
-    skipped = (*skipped, folder / campaign.binary)
-    if folder in campaign.results_root.parents[1:]:  # results of other campaigns in the same folder
-        skipped = (*skipped, campaign.results_root.parent)
+    folder, results = campaign.source, campaign.results_root
+    others = (results.parent,) if folder in results.parents[1:] else ()  # results of other campaigns in the same folder
+    skipped = (results, campaign.path, folder / campaign.binary, *others)
     return local_source(folder, skipped), skipped

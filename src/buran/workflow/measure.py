@@ -17,8 +17,8 @@ from buran.errors import BuranError, FormatError, UsageError
 from buran.files import MADE_AGAIN, Stored, decode, digest, not_synced, read_json, write_json
 from buran.measurement.build import build, check_build
 from buran.measurement.bundle import measure_bundle
+from buran.measurement.schedulers.base import current_scheduler
 from buran.measurement.schedulers.jobs import submission_in
-from buran.measurement.schedulers.registry import current_scheduler
 from buran.measurement.store import store
 from buran.workflow.history import read_plans
 from buran.workflow.session import Session, logged

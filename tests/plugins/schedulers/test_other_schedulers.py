@@ -19,9 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from buran.errors import ConfigError, RunError, ToolError
-from buran.measurement.schedulers.base import Partition
+from buran.measurement.schedulers.base import SCHEDULERS, Partition, current_scheduler
 from buran.measurement.schedulers.jobs import Job, JobRequest, JobState, NotSubmitted, Refusal, Submission
-from buran.measurement.schedulers.registry import SCHEDULERS, current_scheduler
 from buran.plugins.schedulers import flux, grid_engine, lsf, pbs
 from buran.plugins.schedulers.flux import FLUX
 from buran.plugins.schedulers.grid_engine import GRID_ENGINE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from buran.campaign.config import Campaign
 from buran.campaign.document import read_campaign_file
@@ -17,9 +17,11 @@ from buran.extensions import ExtensionPoint
 from buran.measurement.finding import Finding
 from buran.measurement.machine.machine import Machine, RunJob
 from buran.measurement.source import SourceTree
-from buran.measurement.toolchain.hook_cost import VisitCost
 from buran.measurement.toolchain.static_features import StaticFeatures
 from buran.profiles.profile import Profile
+
+if TYPE_CHECKING:
+    from buran.measurement.backends.embedded import VisitCost
 
 
 class Backend(Protocol):

@@ -15,8 +15,7 @@ from buran.measurement.backends.base import SYSTEMS, MeasurementSystem
 from buran.measurement.finding import Finding, Health
 from buran.measurement.machine.machine import disturbances
 from buran.measurement.machine.provenance import refused_counters
-from buran.measurement.schedulers.base import Scheduler
-from buran.measurement.schedulers.registry import SCHEDULERS
+from buran.measurement.schedulers.base import SCHEDULERS, Scheduler
 from buran.measurement.toolchain.installed import NO_MPI_HINT, find_tool
 from buran.measurement.toolchain.runtime import FALLBACK_NOTES, find_toolchain
 from buran.measurement.toolchain.toolchain import CLANG_PLUGIN, GCC_FALLBACK, GCC_PLUGIN, Toolchain

@@ -106,14 +106,7 @@ class Interrupted(BaseException):
     """The measuring process was asked to stop."""
 
 
-@dataclass
-class _Stops:
-    """What asked this process to stop while it may not; None where it may."""
-
-    held_back: list[signal.Signals] | None = None
-
-
-_STOPS = _Stops()
+_held_back: list[signal.Signals] | None = None  # what asked this process to stop while it may not; None where it may
 _STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -122,9 +115,9 @@ def interruptible() -> Iterator[None]:
     """Turn SIGINT and SIGTERM into `Interrupted`, so that runs are ended and recorded."""
 
     def stop(number: int, frame: FrameType | None) -> None:
-        if _STOPS.held_back is None:
+        if _held_back is None:
             raise Interrupted(signal.Signals(number).name)
-        _STOPS.held_back.append(signal.Signals(number))
+        _held_back.append(signal.Signals(number))
 
     before = {number: signal.signal(number, stop) for number in _STOPPING}
     try:
@@ -140,21 +133,23 @@ def stops_held_back() -> Iterator[None]:
 
     Not by a signal mask: other threads would take the signal.
     """
-    _STOPS.held_back = held_back = list[signal.Signals]()
+    global _held_back
+    _held_back = held_back = list[signal.Signals]()
     try:
         yield
     finally:
-        _STOPS.held_back = None
+        _held_back = None
         if held_back:
             raise Interrupted(held_back[0].name)
 
 
 def begin_child() -> None:
     """Begin in a child that was forked while stops were held back: its parent's are not for it; it ends with it."""
-    _STOPS.held_back = None
+    global _held_back
+    _held_back = None
     for number in _STOPPING:
         signal.signal(number, signal.SIG_DFL)
-    die_with_parent()
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 @dataclass(frozen=True)
@@ -202,11 +197,6 @@ class Outcome:
         return f"exit code {self.exit_code}"
 
 
-def die_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
-    """Have the kernel send a signal when the parent vanishes; called in a child before its program starts."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, number)
-
-
 def marked_processes(prefix: str) -> list[int]:
     """Return the processes of this user that belong to runs whose marker begins with `prefix`."""
     marker = f"\0{MARKER}={prefix}".encode()
@@ -237,11 +227,10 @@ def _environment(process: Path) -> bytes:
     return b""
 
 
-def kill_marked(prefix: str) -> int:
-    """End all processes of runs whose marker begins with `prefix`, first politely; return how many."""
-    first = marked_processes(prefix)
+def kill_marked(prefix: str) -> None:
+    """End all processes of runs whose marker begins with `prefix`, first politely."""
     deadline = time.monotonic() + _GRACE_S
-    alive, number = first, signal.SIGTERM
+    alive, number = marked_processes(prefix), signal.SIGTERM
     while alive:
         for pid in alive:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -252,7 +241,6 @@ def kill_marked(prefix: str) -> int:
         if time.monotonic() > deadline + _GRACE_S:
             break
         alive = marked_processes(prefix)
-    return len(first)
 
 
 def run_limited(

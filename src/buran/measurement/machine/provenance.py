@@ -18,7 +18,7 @@ from typing import Any
 
 from buran.extensions import version_of
 from buran.files import digest, write_json
-from buran.measurement.schedulers.registry import current_scheduler
+from buran.measurement.schedulers.base import current_scheduler
 
 _ALLOWED = (
     *("LD_LIBRARY_PATH", "LD_PRELOAD", "LOADEDMODULES", "TZ", "LANG", "LC_ALL", "CPATH", "LIBRARY_PATH"),
@@ -88,12 +88,17 @@ def _pairs(text: str | None) -> dict[str, str]:
     return {key.strip(): value.strip() for key, value in lines}
 
 
+def host_name() -> str:
+    """Return the name of this host, or of the node as the scheduler knows it."""
+    return current_scheduler().this_node() or socket.gethostname()
+
+
 @cache
 def describe_node() -> dict[str, Any]:
     """Describe the hardware and system software of this host; what cannot be read is None."""
     cpu = _pairs((read_system_file("/proc/cpuinfo") or "").partition("\n\n")[0])  # the first processor
     return {
-        "host": current_scheduler().this_node() or socket.gethostname(),
+        "host": host_name(),
         "kernel": platform.release(),
         "machine": platform.machine(),
         "libc": " ".join(platform.libc_ver()),

@@ -14,7 +14,6 @@ import contextlib
 import errno
 import json
 import os
-import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -25,8 +24,9 @@ from pathlib import Path
 
 from buran.campaign.records import with_scheduler
 from buran.errors import RunError, StorageError
+from buran.measurement.machine.provenance import host_name, read_system_file
+from buran.measurement.schedulers.base import SCHEDULERS, current_scheduler
 from buran.measurement.schedulers.jobs import JobState
-from buran.measurement.schedulers.registry import SCHEDULERS, current_scheduler
 
 HEARTBEAT_TIMEOUT_S = 120.0  # without a beat, the holder of a claim counts as dead
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
@@ -69,7 +69,7 @@ class Owner:
     def this_process(cls) -> Owner:
         """Describe the calling process."""
         pid, scheduler = os.getpid(), current_scheduler()
-        identity = (_host(), pid, _start_ticks(pid) or 0, _boot_id())
+        identity = (host_name(), pid, _start_ticks(pid) or 0, _boot_id())
         job = scheduler.this_job()
         if job is None:
             return cls(*identity, nonce=os.urandom(8).hex())
@@ -93,29 +93,18 @@ class Owner:
         )
 
 
-def _host() -> str:
-    return current_scheduler().this_node() or socket.gethostname()
-
-
 @cache  # a job that is started again has new processes
 def _restarts(scheduler: str, job: str) -> int:
     return SCHEDULERS.load(scheduler).restarts(job)
 
 
 def _start_ticks(pid: int) -> int | None:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
-    except OSError:
-        return None
-    fields = stat.rpartition(")")[2].split()
-    return None if fields[0] == "Z" else int(fields[19])
+    fields = (read_system_file(f"/proc/{pid}/stat") or "").rpartition(")")[2].split()
+    return int(fields[19]) if fields and fields[0] != "Z" else None
 
 
 def _boot_id() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
-    except OSError:
-        return ""
+    return read_system_file("/proc/sys/kernel/random/boot_id") or ""
 
 
 def read_owner(path: Path) -> Owner | None:
@@ -179,7 +168,7 @@ def is_alive(claim: Path) -> bool:
 def _lives(path: Path, owner: Owner | None) -> bool:
     if owner is None:
         return _heartbeat_age_s(path) < HEARTBEAT_TIMEOUT_S
-    if owner.host == _host():
+    if owner.host == host_name():
         return owner.boot == _boot_id() and _start_ticks(owner.pid) == owner.started
     match _job_state(owner):
         case JobState.LIVE | JobState.UNKNOWN:

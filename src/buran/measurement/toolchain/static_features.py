@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from buran.errors import BuildError, FormatError
@@ -260,7 +260,7 @@ class _Unit:
     rules: tuple[int, ...]
     matched: frozenset[int]
     taken: frozenset[str]
-    defined: tuple[StaticFunction, ...]
+    defined: list[StaticFunction] = field(default_factory=list)
 
     def functions(self, tree: Path, taken: Collection[str]) -> Iterable[StaticFunction]:
         source = _relative(self.source, tree)
@@ -278,22 +278,18 @@ class _Unit:
 
 
 def _units(data: bytes, where: Path) -> list[_Unit]:
-    units: list[tuple[_Unit, list[StaticFunction]]] = []
+    units: list[_Unit] = []
     try:
         for text in data.replace(b"\0", b"").decode("utf-8", "replace").splitlines():
             line = json.loads(text)
             if "unit" in line:
-                units.append((_unit(line), []))
+                matched, taken = frozenset(line["matched"]), frozenset(line["taken"])
+                units.append(_Unit(line["unit"], line["filter"], tuple(line["rules"]), matched, taken))
             else:
-                units[-1][1].append(_function({**line, "id": "", "unit": "", "address_taken": False}))
-        return [replace(unit, defined=tuple(defined)) for unit, defined in units]
+                units[-1].defined.append(_function({**line, "id": "", "unit": "", "address_taken": False}))
+        return units
     except (ValueError, TypeError, KeyError, IndexError) as error:
         raise FormatError("the static features of a program are damaged", where=where, why=str(error)) from None
-
-
-def _unit(line: JsonObject) -> _Unit:
-    matched, taken = frozenset(line["matched"]), frozenset(line["taken"])
-    return _Unit(line["unit"], line["filter"], tuple(line["rules"]), matched, taken, ())
 
 
 def _function(line: JsonObject) -> StaticFunction:

@@ -21,12 +21,11 @@ from buran.campaign.mistakes import Mistake
 from buran.campaign.plan import Mode
 from buran.errors import BuildError, FormatError, MetricError, RunError, ToolError
 from buran.measurement.backends.base import Backend, MeasurementSystem
-from buran.measurement.backends.embedded import EMBEDDED, EmbeddedBackend, open_embedded
+from buran.measurement.backends.embedded import EMBEDDED, EmbeddedBackend, VisitCost, open_embedded, visit_cost
 from buran.measurement.finding import Finding, Health
 from buran.measurement.machine.provenance import refused_counters
 from buran.measurement.merge_dumps import placement_of
 from buran.measurement.toolchain.elf import Elf, is_elf
-from buran.measurement.toolchain.hook_cost import VisitCost, visit_cost
 from buran.measurement.toolchain.static_features import StaticFeatures, included_symbols
 from buran.plugins.scorep.checks import scorep_mistakes
 from buran.plugins.scorep.feature import keys_of

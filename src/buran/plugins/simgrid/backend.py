@@ -14,9 +14,8 @@ from buran.campaign.plan import Mode
 from buran.campaign.point import Point
 from buran.errors import BuildError
 from buran.files import write_text
-from buran.measurement.backends.embedded import EmbeddedBackend, toolchain_file
+from buran.measurement.backends.embedded import EmbeddedBackend, VisitCost, toolchain_file
 from buran.measurement.toolchain.elf import Elf, is_elf
-from buran.measurement.toolchain.hook_cost import VisitCost
 from buran.measurement.toolchain.runtime import find_toolchain
 from buran.measurement.toolchain.static_features import StaticFeatures
 from buran.plugins.simgrid.machine import SimulatedMachine

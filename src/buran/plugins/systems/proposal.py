@@ -11,8 +11,7 @@ from datetime import date
 from itertools import chain
 
 from buran.errors import BuranError
-from buran.measurement.schedulers.base import Partition, Scheduler
-from buran.measurement.schedulers.registry import SCHEDULERS
+from buran.measurement.schedulers.base import SCHEDULERS, Partition, Scheduler
 from buran.wording import counted
 
 

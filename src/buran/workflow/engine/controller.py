@@ -22,9 +22,8 @@ from buran.campaign.layout import Layout
 from buran.campaign.records import BuildRecord, BundleOutcome, RunKey, Status, read_record
 from buran.errors import UsageError
 from buran.files import remove_half_written
-from buran.measurement.schedulers.base import NONE, Scheduler
+from buran.measurement.schedulers.base import NONE, Scheduler, scheduler_of_profile
 from buran.measurement.schedulers.jobs import Job, JobEvents
-from buran.measurement.schedulers.registry import scheduler_of_profile
 from buran.measurement.store import claims, ledger, store
 from buran.wording import counted
 from buran.workflow.history import read_plans

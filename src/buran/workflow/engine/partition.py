@@ -15,8 +15,7 @@ from buran.campaign.mistakes import CampaignError, KeyPath, Mistake, listed
 from buran.campaign.point import Value
 from buran.errors import ConfigError, ToolError
 from buran.files import write_json
-from buran.measurement.schedulers.base import Partition, Scheduler, spread
-from buran.measurement.schedulers.registry import SCHEDULERS, current_scheduler
+from buran.measurement.schedulers.base import SCHEDULERS, Partition, Scheduler, current_scheduler, spread
 from buran.wording import counted
 from buran.workflow.engine.jobs import STARTUP_S
 from buran.workflow.session import Session

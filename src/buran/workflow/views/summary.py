@@ -18,9 +18,8 @@ from buran.campaign.records import RunKey, Status, read_record
 from buran.measurement.attempt import BUILD_FAILED, SPARED
 from buran.measurement.build import LOG
 from buran.measurement.bundle import slots_of
-from buran.measurement.schedulers.base import NONE
+from buran.measurement.schedulers.base import NONE, scheduler_of_campaign
 from buran.measurement.schedulers.jobs import JobEvents
-from buran.measurement.schedulers.registry import scheduler_of_campaign
 from buran.measurement.store import claims, ledger, store
 from buran.measurement.store.ledger import Entry
 from buran.reporting.summary import AccountItem, CampaignSummary, Failure, PlannedPoint, Queue, Row, ToCome, simulated

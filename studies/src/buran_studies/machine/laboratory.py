@@ -19,8 +19,7 @@ from buran.campaign.plan import Mode
 from buran.campaign.point import Point
 from buran.errors import ToolError, UsageError
 from buran.measurement.backends.base import SYSTEMS, Backend
-from buran.measurement.machine.machine import RunJob
-from buran.measurement.run_folder import bring_inputs
+from buran.measurement.machine.machine import RunJob, bring_inputs
 from buran.profiles.profile import Profile
 from buran_studies.priors.runs import Workshop
 

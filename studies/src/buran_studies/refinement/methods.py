@@ -19,7 +19,7 @@ from buran.instrumentation.prediction import ModelledProgram, predict_regions
 from buran.instrumentation.refine import Explored, refine
 from buran.instrumentation.refinement import FunctionVerdict, Refinement, Wishes
 from buran.instrumentation.start import EVERYTHING, guard, guarded, longest, stretch
-from buran.measurement.toolchain.hook_cost import cost_of_hooks
+from buran.measurement.backends.embedded import cost_of_hooks
 from buran.measurement.toolchain.static_features import StaticFeatures
 from buran.modeling.experiments import model_experiment
 from buran.modeling.pmnf import ModelSet, SearchOptions

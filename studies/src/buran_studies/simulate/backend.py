@@ -16,9 +16,9 @@ from buran.campaign.point import Point
 from buran.files import digest, not_synced, read_json, write_json
 from buran.instrumentation.filter_file import Filter, parse
 from buran.measurement.backends.base import Backend
+from buran.measurement.backends.embedded import VisitCost
 from buran.measurement.machine.machine import BuildJob, Clock, Machine, RunJob
 from buran.measurement.machine.process import Outcome
-from buran.measurement.toolchain.hook_cost import VisitCost
 from buran.measurement.toolchain.static_features import Call, StaticFeatures, StaticFunction, notes_on
 from buran.profiles.profile import Profile
 from buran_studies.simulate.program import Program, program_of
