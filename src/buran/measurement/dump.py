@@ -116,9 +116,9 @@ def read_dump(path: Path, regions_read: dict[bytes, Region] | None = None) -> Du
         raise RunError("a profile is truncated", where=path, why=f"it does not end with {END!r}")
     if zlib.crc32(data[:-12]) != int.from_bytes(data[-4:], "little"):
         raise RunError("a profile is damaged", where=path, why="its checksum is wrong")
-    cursor = _Cursor(data)
+    cursor = _Cursor(data[:-12], path)
     texts = [cursor.text() for _ in range(n_info)]
-    info = dict(zip(texts[::2], texts[1::2], strict=True))
+    info = dict(zip(texts[::2], texts[1::2], strict=False))
     if not flags & COMPLETE:
         why = info.get("incomplete") or "it left without MPI_Finalize, or called MPI_Abort"
         raise RunError(
@@ -147,11 +147,13 @@ def read_dump(path: Path, regions_read: dict[bytes, Region] | None = None) -> Du
 class _Cursor:
     """Reads a dump from front to back, behind its head."""
 
-    def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, HEADER.size
+    def __init__(self, data: bytes, path: Path) -> None:
+        self.data, self.at, self.path = data, HEADER.size, path
 
     def take(self, size: int) -> bytes:
         self.at += size
+        if self.at > len(self.data):
+            raise RunError("a profile is damaged", where=self.path, why=f"it ends after {len(self.data)} bytes")
         return self.data[self.at - size : self.at]
 
     def u32(self) -> int:

@@ -6,8 +6,8 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -87,43 +87,26 @@ _measured: dict[str, VisitCost] = {}  # by the measurement system's identity, of
 
 
 def cost_of_hooks(toolchain: Toolchain) -> VisitCost:
-    """Return what a visit costs with the embedded backend's hooks; see `visit_cost`."""
-
-    def build(filter_file: Path) -> dict[str, str]:
-        described = filter_file.with_name("toolchain.json")
-        described.write_text(toolchain.to_json(), encoding="utf-8")
-        return {
-            "BURAN_MODE": "time",
-            "BURAN_TOOLCHAIN": str(described),
-            "BURAN_FILTER": str(filter_file),
-            "BURAN_WRAPPER": "",
-        }
-
-    def run(folder: Path) -> dict[str, str]:
-        return {"BURAN_PROFILE_DIR": str(folder), "BURAN_COUNTERS": "", "BURAN_RUN_FILTER": ""}
-
-    return visit_cost(toolchain.fingerprint, Path(sys.executable).parent / "buran-cc", build, run)
+    """Return what a visit costs with a toolchain's hooks; see `visit_cost`."""
+    with tempfile.TemporaryDirectory(prefix="buran-hooks-") as name:
+        backend = EmbeddedBackend(toolchain, toolchain_file(toolchain, Path(name)))
+        return visit_cost(backend, backend.tools(Mode.TIME)["cc"])
 
 
-def visit_cost(
-    identity: str, compiler: Path, build: Callable[[Path], Mapping[str, str]], run: Callable[[Path], Mapping[str, str]]
-) -> VisitCost:
-    """Measure what a visit costs, in rounds until none is cheaper than those before.
+def visit_cost(backend: Backend, compiler: str) -> VisitCost:
+    """Measure what a visit costs, once in a process, in rounds until none is cheaper than those before.
 
     Parameters
     ----------
-    identity
-        Identity of the measurement system: it is asked once in a process.
     compiler
         Wrapper that puts hooks into C programs.
-    build, run
-        Return environment variables for the build with a filter file, and for a run that leaves a profile in a folder.
 
     Raises
     ------
     ToolError, RunError
         The small program that measures it cannot be built, or says nothing sensible.
     """
+    identity = backend.identity
     if identity in _measured:
         return _measured[identity]
     with tempfile.TemporaryDirectory(prefix="buran-hooks-") as name:
@@ -132,8 +115,10 @@ def visit_cost(
         (folder / "filter").write_text(_FILTER, encoding="utf-8")
         sizes = [f"-D{name}={size}" for name, size in _SIZES.items()]
         words: list[str | Path] = [compiler, "-O2", *sizes, folder / "hooks.c", "-o", folder / "hooks"]
-        run_tool(words, what=_WHAT, env={**os.environ, **build(folder / "filter")})
-        text = run_tool([folder / "hooks"], what=_WHAT, env={**os.environ, **run(folder)})
+        build = backend.build_environment(Mode.TIME, folder / "filter")
+        run_tool(words, what=_WHAT, env={**os.environ, **build, "BURAN_WRAPPER": ""})
+        run = backend.run_environment(Mode.TIME, folder)
+        text = run_tool([folder / "hooks"], what=_WHAT, env={**os.environ, **run})
     hooked, bare = np.array([line.split() for line in text.splitlines()], dtype=np.float64).T
     cost = float(hooked.min() - bare.min())
     if not 0 < cost < 1e-4:
@@ -222,8 +207,11 @@ class EmbeddedBackend(Backend):
         return environment if filter_file is None else {**environment, "BURAN_FILTER": str(filter_file)}
 
     def visit_cost(self) -> VisitCost | None:
-        """Measure it; the fallback without a plugin has other hooks."""
-        return None if self.toolchain.kind == GCC_FALLBACK else cost_of_hooks(self.toolchain)
+        """Measure it, without counters; the fallback without a plugin has other hooks."""
+        if self.toolchain.kind == GCC_FALLBACK:
+            return None
+        alone = replace(self, counters=(), detailed=False, faults=False)
+        return visit_cost(alone, alone.tools(Mode.TIME)["cc"])
 
     def inspect_build(
         self, binary: Path, folder: Path, filter_text: str, mode: Mode

@@ -18,7 +18,7 @@ from buran.measurement.machine.provenance import refused_counters
 from buran.measurement.schedulers.base import SCHEDULERS, Scheduler
 from buran.measurement.toolchain.installed import NO_MPI_HINT, find_tool
 from buran.measurement.toolchain.runtime import FALLBACK_NOTES, find_toolchain
-from buran.measurement.toolchain.toolchain import CLANG_PLUGIN, GCC_FALLBACK, GCC_PLUGIN, Toolchain
+from buran.measurement.toolchain.toolchain import GCC_FALLBACK, Toolchain
 
 
 def examine(folder: Path) -> list[Finding]:
@@ -45,40 +45,35 @@ def examine(folder: Path) -> list[Finding]:
 def _measuring() -> Iterator[Finding]:
     """Compilers, plugins and MPI, each tried by building the runtime with it."""
     plugin_costs = "without any plugin run times are 2 to 30 times the original in C++ with many small functions"
-    toolchains: dict[str, Toolchain | ToolError] = {}
+    toolchains, errors = dict[str, Toolchain](), dict[str, ToolError]()
     for name in ("clang", "gcc"):
         try:
             toolchains[name] = find_toolchain(compiler=name)
         except ToolError as error:
-            toolchains[name] = error
-    working = [toolchain for toolchain in toolchains.values() if isinstance(toolchain, Toolchain)]
-    if working:
-        first = working[0]
-        yield Finding("MPI", Health.WORKS, f"{first.mpi} {first.mpi_version} ({first.mpicc})")
-    else:
-        reason = toolchains["gcc"]
-        assert isinstance(reason, ToolError)
+            errors[name] = error
+    if not toolchains:
+        reason = errors["gcc"]
         no_mpi = "MPI" in reason.what
         remedy = reason.hint or (NO_MPI_HINT if no_mpi else "")
         yield Finding("MPI" if no_mpi else "compiler", Health.NEEDED, reason.line, "nothing can be measured", remedy)
         return
-    other = {"clang": isinstance(toolchains["gcc"], Toolchain), "gcc": isinstance(toolchains["clang"], Toolchain)}
-    for name, toolchain in toolchains.items():
-        if isinstance(toolchain, ToolError):
-            costs = "gcc is used instead" if other[name] else plugin_costs
-            yield Finding(f"{name} plugin", Health.MISSING, toolchain.line, costs, toolchain.hint or "")
-        elif toolchain.kind == GCC_FALLBACK:
-            costs = "clang is used instead" if other[name] else plugin_costs
-            why = "; ".join(toolchain.notes[len(FALLBACK_NOTES) :])
-            yield Finding("gcc plugin", Health.LIMITED, why, costs, FALLBACK_NOTES[-1])
+    first = next(iter(toolchains.values()))
+    yield Finding("MPI", Health.WORKS, f"{first.mpi} {first.mpi_version} ({first.mpicc})")
+    for name, other in (("clang", "gcc"), ("gcc", "clang")):
+        costs = f"{other} is used instead" if other in toolchains else plugin_costs
+        if name in errors:
+            yield Finding(f"{name} plugin", Health.MISSING, errors[name].line, costs, errors[name].hint or "")
+        elif toolchains[name].kind == GCC_FALLBACK:
+            why = "; ".join(toolchains[name].notes[len(FALLBACK_NOTES) :])
+            yield Finding(f"{name} plugin", Health.LIMITED, why, costs, FALLBACK_NOTES[-1])
         else:
-            assert toolchain.kind in (CLANG_PLUGIN, GCC_PLUGIN)
-            yield Finding(f"{name} plugin", Health.WORKS, toolchain.compiler_version)
-    if any(toolchain.fc for toolchain in working):
-        yield Finding("Fortran", Health.WORKS, next(toolchain.fc for toolchain in working if toolchain.fc) or "")
+            yield Finding(f"{name} plugin", Health.WORKS, toolchains[name].compiler_version)
+    fortran = next((toolchain.fc for toolchain in toolchains.values() if toolchain.fc), None)
+    if fortran is not None:
+        yield Finding("Fortran", Health.WORKS, fortran)
     else:
-        why = working[0].fortran_missing
-        yield Finding("Fortran", Health.MISSING, why, "Fortran programs cannot be measured", "apt install gfortran")
+        costs = "Fortran programs cannot be measured"
+        yield Finding("Fortran", Health.MISSING, first.fortran_missing, costs, "apt install gfortran")
 
 
 def stand_of(extension_point: ExtensionPoint[Scheduler] | ExtensionPoint[MeasurementSystem]) -> Iterator[Finding]:

@@ -250,14 +250,8 @@ class Slurm(Scheduler):
         states = _states(queue) if queue is not None and answered else {}
         missing = [job for job in jobs if job not in states]
         if missing:
-            arguments = [
-                "--allocations",
-                "--noheader",
-                "--parsable2",
-                "--format=JobID,State",
-                f"--jobs={','.join(missing)}",
-            ]
-            known = ask(["sacct", *arguments])
+            wanted = ("--format=JobID,State", f"--jobs={','.join(missing)}")
+            known = ask(["sacct", "--allocations", "--noheader", "--parsable2", *wanted])
             if known is not None and known.returncode == 0:
                 # It may be behind: only ends are sure.
                 ended = {job: state for job, state in _states(known).items() if report_of(state).is_over}

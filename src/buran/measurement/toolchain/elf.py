@@ -79,7 +79,7 @@ class Elf:
     def _reading(self) -> Iterator[None]:
         try:
             yield
-        except (struct.error, ValueError, IndexError) as error:
+        except (struct.error, ValueError, IndexError, OverflowError) as error:
             raise FormatError("a program is damaged", where=self.path, why=str(error)) from None
 
     @cached_property

@@ -148,7 +148,7 @@ class StaticFeatures:
                 tuple(head["unmatched_lines"]),
                 None if foreign is None else tuple(foreign),
             )
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise FormatError("these are no static features", where=where, why=str(error)) from None
 
 

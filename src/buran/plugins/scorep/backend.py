@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -180,10 +180,7 @@ class ScorePBackend(Backend):
     def visit_cost(self) -> VisitCost | None:
         """Measure it with a small program; without a wrapper for C nothing is known."""
         compiler = self.scorep.wrappers.get("cc") or self.scorep.wrappers.get("mpicc")
-        if compiler is None:
-            return None
-        build = partial(self.build_environment, Mode.TIME)
-        return visit_cost(self.identity, Path(compiler), build, partial(self.run_environment, Mode.TIME))
+        return None if compiler is None else visit_cost(self, compiler)
 
     def inspect_build(
         self, binary: Path, folder: Path, filter_text: str, mode: Mode
