@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import tempfile
@@ -183,14 +182,12 @@ def _lock() -> Iterator[None]:
 
 
 def _open_or_create(path: Path) -> int:
-    # Opening with O_CREAT another user's file in a sticky folder is refused by hardened kernels.
-    with contextlib.suppress(FileNotFoundError):
-        return os.open(path, os.O_RDWR)
-    with contextlib.suppress(FileExistsError):
+    try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
-        os.fchmod(handle, 0o666)
-        return handle
-    return os.open(path, os.O_RDWR)
+    except FileExistsError:  # without O_CREAT: hardened kernels refuse it for another user's file in a sticky folder
+        return os.open(path, os.O_RDWR)
+    os.fchmod(handle, 0o666)
+    return handle
 
 
 @contextmanager

@@ -289,9 +289,8 @@ def _check_profiling_interface(scratch: Path, toolchain: Toolchain, env: Mapping
         run_tool(command, what="a program does not link with the measurement runtime", env=env)
     except ToolError as error:
         if missing := re.search(r"\bPMPI_\w+", error.why or ""):
-            raise mpi_operations.no_profiling_interface(
-                toolchain.mpicc, f"{missing[0]} is not in its library"
-            ) from None
+            why = f"{missing[0]} is not in its library"
+            raise mpi_operations.no_profiling_interface(toolchain.mpicc, why) from None
         raise
     program.unlink()
     (scratch / "trial.c").unlink()
