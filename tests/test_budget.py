@@ -78,20 +78,9 @@ def test_what_never_ends_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_yaml_asks_for_little(tmp_path: Path, text: str) -> None:
     path = tmp_path / "a.yaml"
     path.write_text(text)
-    with pytest.raises(FormatError) as error:
-        budget.read_yaml_data(path)
-    assert str(path) in str(error.value) and budget.VARIABLE in str(error.value)
     with pytest.raises(CampaignError) as mistake:
         read_yaml(path)
-    assert str(path) in str(mistake.value)
-
-
-@pytest.mark.parametrize("text", ["a: 2001-13-45", "? {a: 1}\n: 2", "a: !!python/object:os.system x", "\t", "a: \x00"])
-def test_yaml_that_is_none_is_said_to_be_none(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "a.yaml"
-    path.write_text(text)
-    with pytest.raises(FormatError, match="not valid YAML"):
-        budget.read_yaml_data(path)
+    assert str(path) in str(mistake.value) and budget.VARIABLE in str(mistake.value)
 
 
 def test_json_that_is_nested_deeply_is_none(tmp_path: Path) -> None:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from buran.errors import FormatError, UsageError
-
-if TYPE_CHECKING:
-    import yaml
 
 VARIABLE = "BURAN_READ_BUDGET"
 """Environment variable with the factor by which all limits grow."""
@@ -79,60 +74,6 @@ def read_bytes(path: Path, limit: Limit = BYTES) -> bytes:
 def read_text(path: Path, encoding: str = "utf-8", limit: Limit = BYTES) -> str:
     r"""Read a whole text, with ``\n`` at the ends of lines; raise as `read_bytes`, and `UnicodeDecodeError`."""
     return read_bytes(path, limit).decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
-
-
-def read_yaml_data(path: Path) -> Any:
-    """Read what a YAML file holds.
-
-    Raises
-    ------
-    FormatError
-        It cannot be read, is no YAML, or asks for too much.
-    """
-    import yaml
-
-    try:
-        loader = bounded(yaml.SafeLoader)(read_text(path, limit=YAML_BYTES))
-        loader.path = path
-        try:
-            return loader.get_single_data()
-        finally:
-            loader.dispose()
-    except OSError as error:
-        raise FormatError("the file cannot be read", where=path, why=error.strerror) from error
-    except (yaml.YAMLError, ValueError, OverflowError, TypeError, RecursionError) as error:
-        raise FormatError("the file is not valid YAML", where=path, why=str(error)) from error
-
-
-def bounded(loader: type[yaml.SafeLoader]) -> Any:
-    """Return a YAML loader whose documents have bounded depth and size; attribute `path` is named in errors."""
-    import yaml
-
-    class Bounded(loader):  # type: ignore[misc, valid-type]
-        path: Path | None = None
-        _depth = 0
-
-        def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-            self._depth += 1
-            YAML_DEPTH.check(self._depth, self.path)
-            node: yaml.Node | None = super().compose_node(parent, index)
-            self._depth -= 1
-            return node
-
-        def get_single_node(self) -> yaml.Node | None:
-            node: yaml.Node | None = super().get_single_node()
-            waiting, values = [node], 0
-            while waiting:  # each time that a node is referred to
-                below = waiting.pop()
-                values += 1
-                YAML_VALUES.check(values, self.path)
-                if isinstance(below, yaml.MappingNode):
-                    waiting += itertools.chain.from_iterable(below.value)
-                elif isinstance(below, yaml.SequenceNode):
-                    waiting += below.value
-            return node
-
-    return Bounded
 
 
 def _factor() -> float:

@@ -6,6 +6,7 @@ and truth values are those of YAML 1.2: ``1e3`` is a thousand, only ``true`` and
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import re
@@ -17,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from buran.budget import YAML_BYTES, YAML_DEPTH, bounded, read_bytes
+from buran.budget import YAML_BYTES, YAML_DEPTH, YAML_VALUES, read_bytes
 from buran.campaign.mistakes import CampaignError, KeyPath, Mistake, missing
 from buran.errors import FormatError
 from buran.features import FEATURES
@@ -42,10 +43,31 @@ _RULES = (
 _PLACEHOLDER = re.compile(r"(?:^|\s)#\s*<-\s*(.*)")
 
 
-class _Loader(bounded(yaml.SafeLoader)):  # type: ignore[misc]
-    """Composes nodes; its values are made by `_Reading`."""
+class _Loader(yaml.SafeLoader):
+    """Composes nodes, of bounded depth and number; their values are made by `_Reading`."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
+    _depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        self._depth += 1
+        YAML_DEPTH.check(self._depth, None)
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+    def get_single_node(self) -> yaml.Node | None:
+        node: yaml.Node | None = super().get_single_node()
+        waiting, values = [node], 0
+        while waiting:  # each time that a node is referred to
+            below = waiting.pop()
+            values += 1
+            YAML_VALUES.check(values, None)
+            if isinstance(below, yaml.MappingNode):
+                waiting += itertools.chain.from_iterable(below.value)
+            elif isinstance(below, yaml.SequenceNode):
+                waiting += below.value
+        return node
 
 
 for _name, _pattern, _first in _RULES:

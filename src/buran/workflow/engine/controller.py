@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from buran import assets
-from buran.budget import read_yaml_data
+from buran.campaign.document import read_yaml
 from buran.campaign.layout import Layout
 from buran.campaign.records import BuildRecord, BundleOutcome, RunKey, Status, read_record
 from buran.errors import UsageError
@@ -173,8 +173,7 @@ def find_profile(name: str) -> EngineProfile:
     if not path.is_file():
         why, hint = "a profile of Snakemake has a file config.yaml", "name a folder that has one"
         raise UsageError("this folder is no profile", where=folder, why=why, hint=hint)
-    settings = read_yaml_data(path)
-    settings = settings if isinstance(settings, dict) else {}
+    settings = read_yaml(path).data
     scheduler = scheduler_of_profile(settings)
     return EngineProfile(folder.resolve(), str(settings.get("executor", "local")), scheduler)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from buran.budget import read_yaml_data
+from buran.campaign.document import read_yaml
 from buran.campaign.mistakes import did_you_mean
 from buran.errors import FormatError, UsageError
 from buran.modeling.pmnf.powers import PowerLog, full_space
@@ -137,19 +137,19 @@ def read_spec(path: Path) -> Spec:
     FormatError, UsageError
         If it is none, or describes no program that can run.
     """
-    data = read_yaml_data(path)
+    data = read_yaml(path).data
     top = _mapping(data, path, ["name", "parameters", "kernels", "array_bytes"], str(path))
     parameters = _mapping(top.get("parameters"), path, None, f"{path}, parameters")
     names, values = tuple(map(str, parameters)), []
     if not names:
         raise FormatError("a program needs parameters", where=path, hint="parameters: {p: [2, 4, 8], n: [8, 16]}")
     for name, given in parameters.items():
-        if not isinstance(given, list) or not given or not all(type(v) is int and 0 < v <= LARGEST for v in given):
+        if not isinstance(given, tuple) or not given or not all(type(v) is int and 0 < v <= LARGEST for v in given):
             text = "a parameter has a list of whole numbers from 1 to 2^40"
             raise FormatError(text, where=f"{path}, parameters.{name}")
         values.append(tuple(sorted(set(given))))
     entries = top.get("kernels")
-    if not isinstance(entries, list) or not entries:
+    if not isinstance(entries, tuple) or not entries:
         raise FormatError("a program needs a list of kernels", where=f"{path}, kernels")
     size = top.get("array_bytes", ARRAY_BYTES)
     if type(size) is not int or not 4096 <= size <= 1 << 32:

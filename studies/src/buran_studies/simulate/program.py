@@ -8,11 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from buran.budget import read_yaml_data
+from buran.campaign.document import read_yaml
 from buran.campaign.expressions import Expression, ExpressionError, compile_expression
 from buran.campaign.mistakes import did_you_mean, listed
 from buran.campaign.point import Value
-from buran.errors import ConfigError, FormatError
+from buran.errors import ConfigError
 from buran.profiles.metrics import METRICS, metric_of, requested_by
 from buran.profiles.profile import SEPARATOR
 from buran_studies.simulate.truth import TRUTH_SCHEMA, program_of_truth
@@ -147,8 +147,8 @@ def read_program(path: Path, parameters: Sequence[str]) -> Program:
         The file cannot be read or has a mistake, with the place in it.
     """
     try:
-        data = read_yaml_data(path)
-    except FormatError as error:
+        data = read_yaml(path).data
+    except ConfigError as error:
         what = "the description of the simulated program cannot be read"
         raise ConfigError(what, where=path, why=error.line, hint=error.hint) from error
     return program_of(data, parameters, str(path))
