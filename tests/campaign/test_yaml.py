@@ -96,7 +96,7 @@ def test_a_key_that_stands_twice_names_both_lines(tmp_path: Path) -> None:
         (b"a: &x {b: 1}\nc: {<<: *x}", "merge"),
         (b"? [1, 2]\n: 3\n", "word"),
         (b"a0: &a0 {b: 1}\n" + b"".join(b"a%d: &a%d {b: *a%d}\n" % (i, i, i - 1) for i in range(1, 300)), "levels"),
-        (b"a: &x [*x]", "values of YAML"),
+        (b"a: &x [*x]", "levels of YAML"),
         (b"a: 1\n" + b"#" * 1_000_000, "bytes of YAML"),
         (b"a: " + b"[" * 5000, ""),
         (b"a: " + b"[" * 300 + b"]" * 300, "levels"),

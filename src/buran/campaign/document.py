@@ -6,7 +6,6 @@ and truth values are those of YAML 1.2: ``1e3`` is a thousand, only ``true`` and
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
 import re
@@ -44,30 +43,9 @@ _PLACEHOLDER = re.compile(r"(?:^|\s)#\s*<-\s*(.*)")
 
 
 class _Loader(yaml.SafeLoader):
-    """Composes nodes, of bounded depth and number; their values are made by `_Reading`."""
+    """Composes nodes; their values are made by `_Reading`."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
-    _depth = 0
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        self._depth += 1
-        YAML_DEPTH.check(self._depth, None)
-        node: yaml.Node | None = super().compose_node(parent, index)
-        self._depth -= 1
-        return node
-
-    def get_single_node(self) -> yaml.Node | None:
-        node: yaml.Node | None = super().get_single_node()
-        waiting, values = [node], 0
-        while waiting:  # each time that a node is referred to
-            below = waiting.pop()
-            values += 1
-            YAML_VALUES.check(values, None)
-            if isinstance(below, yaml.MappingNode):
-                waiting += itertools.chain.from_iterable(below.value)
-            elif isinstance(below, yaml.SequenceNode):
-                waiting += below.value
-        return node
 
 
 for _name, _pattern, _first in _RULES:
@@ -126,9 +104,8 @@ def read_yaml(path: Path) -> YamlDocument:
     """
     try:
         text = read_bytes(path, YAML_BYTES).decode("utf-8-sig")
-        node = yaml.compose(text, Loader=_Loader)
         reading = _Reading(path)
-        data = reading.top(node)
+        data = reading.top(_composed(text))
     except (OSError, UnicodeDecodeError, FormatError, yaml.YAMLError) as error:
         raise CampaignError([_unreadable(path, error)]) from None
     if reading.mistakes:
@@ -136,6 +113,14 @@ def read_yaml(path: Path) -> YamlDocument:
     matches = enumerate(map(_PLACEHOLDER.search, text.splitlines()), 1)
     marked = tuple((path, line, match[1]) for line, match in matches if match)
     return YamlDocument(path, data, reading.lines, marked)
+
+
+def _composed(text: str) -> yaml.Node | None:
+    try:
+        return yaml.compose(text, Loader=_Loader)
+    except RecursionError:
+        YAML_DEPTH.check(math.inf, None)
+        raise
 
 
 def _unreadable(path: Path, error: Exception) -> Mistake:
@@ -172,6 +157,7 @@ class _Reading:
     """Turns nodes into values, noting lines and mistakes on the way."""
 
     path: Path
+    values: int = 0
     lines: dict[KeyPath, int] = field(default_factory=dict)
     mistakes: list[Mistake] = field(default_factory=list)
 
@@ -188,7 +174,9 @@ class _Reading:
         return {}
 
     def value(self, node: yaml.Node, path: KeyPath) -> object:
+        self.values += 1
         YAML_DEPTH.check(len(path), self.path)  # with references followed
+        YAML_VALUES.check(self.values, self.path)
         if isinstance(node, yaml.MappingNode):
             return self.mapping(node, path)
         if isinstance(node, yaml.SequenceNode) and node.tag == _TAG + "seq":
