@@ -28,10 +28,6 @@ HELP = "start or resume a campaign; nothing is measured twice"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.usage = (
-        "buran run [FILE] [--profile P] [--dry-run] [--retry-failed] [--cancel] [--remeasure NAME=VALUE,...] "
-        "[--adopt] [--mark-only] [-q] [-- SNAKEMAKE ARGUMENTS]"
-    )
     add_campaign_file(parser)
     add_profile(parser)
     parser.add_argument("--dry-run", "-n", action="store_true", help="show what would be run")

@@ -7,10 +7,9 @@ import shutil
 import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from contextvars import ContextVar
 from io import StringIO
-from pathlib import Path
 from typing import Any, TextIO
 
 from buran.wording import aligned
@@ -96,10 +95,7 @@ def note(text: object, stream: TextIO | None = None) -> None:
 @contextmanager
 def hushed() -> Iterator[None]:
     """Print nothing but errors meanwhile if --quiet is given."""
-    if not is_quiet():
-        yield
-        return
-    with Path(os.devnull).open("w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):
+    with redirect_stdout(StringIO()) if is_quiet() else nullcontext():
         yield
 
 
