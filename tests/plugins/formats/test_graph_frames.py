@@ -1,4 +1,4 @@
-"""Tables as graph frames of Hatchet and as Thickets, and back."""
+"""Tables as graph frames of Hatchet, and back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from buran.errors import FormatError, ToolError, UsageError
-from buran.plugins.formats.graph_frames import from_graphframes, from_thicket, to_graphframe, to_thicket
+from buran.plugins.formats.graph_frames import from_graphframes, to_graphframe
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.profile import CallTree, Region
 from tables import PLAIN_NAMES, experiments, same, tree_of
@@ -57,8 +57,7 @@ def test_graph_frames_give_the_table_back() -> None:
 
 @settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), points=st.integers(1, 4), repetitions=st.integers(1, 3))
-def test_any_values_come_back_from_graph_frames_and_thickets(seed: int, points: int, repetitions: int) -> None:
-    pytest.importorskip("thicket")
+def test_any_values_come_back_from_graph_frames(seed: int, points: int, repetitions: int) -> None:
     measured = table([[2.0**k, 10 * (k + 1)] for k in range(points)], repetitions)
     random = np.random.default_rng(seed)
     values = {}
@@ -72,8 +71,6 @@ def test_any_values_come_back_from_graph_frames_and_thickets(seed: int, points: 
         for repetition in range(repetitions)
     ]
     same(measured, from_graphframes((point, to_graphframe(measured, point, repetition)) for point, repetition in runs))
-    if points > 1:  # of one point, a Thicket keeps one parameter
-        same(measured, from_thicket(to_thicket(measured)))
 
 
 @settings(max_examples=25, deadline=None)
@@ -92,15 +89,6 @@ def test_any_tree_comes_back_from_graph_frames(measured: Experiment) -> None:
         for repetition in range(next(iter(values.values())).shape[2])
     ]
     same(measured, from_graphframes((point, to_graphframe(measured, point, repetition)) for point, repetition in runs))
-
-
-def test_thickets_give_the_table_back() -> None:
-    pytest.importorskip("thicket")
-    measured = table([[1, 10], [2, 10], [2, 20]], repetitions=2)
-    thicket = to_thicket(measured)
-    assert len(thicket.profile) == 6
-    assert sorted(set(thicket.metadata["n"])) == [10, 20]
-    same(measured, from_thicket(thicket))
 
 
 def test_inclusive_metrics_alone_lose_their_callees() -> None:
@@ -141,25 +129,13 @@ def test_without_the_package_its_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     assert caught.value.hint == "pip install 'buran[hatchet]'"
 
 
-def test_metadata_without_numbers_are_named() -> None:
-    pytest.importorskip("thicket")
-    thicket = to_thicket(table([[1, 10], [2, 10]]))
-    thicket.metadata = thicket.metadata[["units"]]
-    with pytest.raises(FormatError, match="metadata"):
-        from_thicket(thicket)
-
-
-def test_inclusive_columns_of_caliper_lose_their_callees_and_metadata_of_the_machine_are_no_parameters() -> None:
-    pytest.importorskip("thicket")
-    measured = table([[1, 10], [2, 10]], metrics=("time",))
-    thicket = to_thicket(measured)
-    rows = thicket.dataframe
-    thicket.dataframe = rows.assign(**dict.fromkeys(("Avg time/rank", "Min time/rank"), rows["time (inc)"]))
-    thicket.dataframe = thicket.dataframe.drop(columns=["time", "time (inc)"])
-    thicket.exc_metrics, thicket.inc_metrics = ["Avg time/rank", "Min time/rank"], []
-    told = {"mpi.world.size": thicket.metadata["p"], "elapsed": [0.5, 0.7], "launchdate": [7, 8]}
-    thicket.metadata = thicket.metadata.assign(**told).drop(columns=["units", "n"])
-    back = from_thicket(thicket)
-    assert back.parameters == ("p",)
+def test_inclusive_columns_of_caliper_lose_their_callees() -> None:
+    measured = table([[1, 10]], metrics=("time",))
+    frame = to_graphframe(measured, {"p": 1, "n": 10})
+    rows = frame.dataframe
+    inclusive = dict.fromkeys(("Avg time/rank", "Min time/rank"), rows["time (inc)"])
+    frame.dataframe = rows.assign(**inclusive).drop(columns=["time", "time (inc)"])
+    frame.exc_metrics, frame.inc_metrics = [*inclusive], []
+    back = from_graphframes([({"p": 1, "n": 10}, frame)])
     order = [back.tree.names.index(name) for name in measured.tree.names]
     np.testing.assert_allclose(back.over_locations("time")[order], measured.over_locations("time"))

@@ -1,11 +1,10 @@
-"""Tables as graph frames of Hatchet and as Thickets, and back; what Hatchet reads from other tools comes this way."""
+"""Tables as graph frames of Hatchet, and back; what Hatchet reads from other tools comes this way."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from numpy.typing import NDArray
 
 from buran.errors import FormatError, UsageError
 from buran.extensions import from_extra
-from buran.plugins.formats.run_metadata import of_program, parameters_of
 from buran.profiles.experiment.collect import Collector
 from buran.profiles.experiment.table import AGGREGATES, Experiment
 from buran.profiles.profile import SEPARATOR, Region
@@ -45,10 +43,7 @@ def to_graphframe(experiment: Experiment, point: Mapping[str, float], repetition
     rows = np.flatnonzero((experiment.points == wanted).all(axis=1))
     if not len(rows):
         raise UsageError("there is no such point", where=", ".join(f"{name}={value}" for name, value in point.items()))
-    return _graphframe(experiment, int(rows[0]), repetition)
-
-
-def _graphframe(experiment: Experiment, row: int, repetition: int) -> Any:
+    row = int(rows[0])
     needed = ("hatchet", "hatchet.graph", "hatchet.node", "hatchet.frame", "pandas")
     hatchet, graphs, nodes_of, frames, pandas = (from_extra(name, EXTRA, "graph frames") for name in needed)
     tree, nodes = experiment.tree, list[Any]()
@@ -79,34 +74,8 @@ def _graphframe(experiment: Experiment, row: int, repetition: int) -> Any:
     return hatchet.GraphFrame(graph, frame, exclusive, inclusive, metadata=metadata)
 
 
-def to_thicket(experiment: Experiment) -> Any:
-    """Return a Thicket with a profile for each run; its metadata hold the parameters and the repetition.
-
-    Raises
-    ------
-    ToolError
-        Hatchet or Thicket is not installed.
-    """
-    thicket = from_extra("thicket", EXTRA, "Thickets").Thicket
-    present = np.any([np.isfinite(values).any(axis=(0, 3)) for values in _padded(experiment)], axis=0)
-    runs = []
-    for row, repetition in np.argwhere(present).tolist():
-        names = [f"{name}={value:g}" for name, value in zip(experiment.parameters, experiment.points[row], strict=True)]
-        frame = _graphframe(experiment, row, repetition)
-        runs.append(thicket.thicketize_graphframe(frame, ",".join([*names, f"r{repetition}"])))
-    return thicket.concat_thickets(runs, axis="index", disable_tqdm=True) if len(runs) > 1 else runs[0]
-
-
-def _padded(experiment: Experiment) -> Iterable[NDArray[np.float64]]:
-    """Yield the values of each metric with as many repetitions as any has."""
-    most = max(values.shape[2] for values in experiment.values.values())
-    for values in experiment.values.values():
-        missing = np.full((*values.shape[:2], most - values.shape[2], values.shape[3]), np.nan)
-        yield np.concatenate([values, missing], axis=2)
-
-
 def from_graphframes(runs: Iterable[tuple[Mapping[str, float], Any]]) -> Experiment:
-    """Return the table of graph frames, as Hatchet reads them from HPCToolkit, TAU, timemory or Caliper.
+    """Return the table of graph frames, as Hatchet reads them from HPCToolkit, TAU or Caliper.
 
     Parameters
     ----------
@@ -138,35 +107,6 @@ def from_graphframes(runs: Iterable[tuple[Mapping[str, float], Any]]) -> Experim
                 node = collector.call_path(SEPARATOR.join(region.name for region in path), path)
                 collector.add(node, metric, index, cells.get(path, (0.0,) * len(AGGREGATES)))
     return collector.finish()
-
-
-def from_thicket(thicket: Any) -> Experiment:
-    """Return the table of a Thicket; parameters are the numbers in its metadata that differ between profiles.
-
-    Of Thickets that Buran did not make these are whole numbers, without those of the machine and of Caliper; of numbers
-    that vary together, one is taken.
-
-    Raises
-    ------
-    FormatError
-        No number differs; see `from_graphframes` for the rest.
-    """
-    metadata = thicket.metadata.drop(columns=["repetition"], errors="ignore")
-    numbers = [name for name in metadata if of_program(name) and metadata[name].dtype.kind in "iuf"]
-    varied = [name for name in numbers if metadata[name].nunique(dropna=False) > 1] or numbers[:1]
-    if _UNITS not in thicket.metadata and numbers:
-        described = metadata[numbers].astype(str).to_dict("records")
-        varied = parameters_of(described, [Path(str(profile)) for profile in metadata.index])
-    if not varied:
-        raise FormatError("no number in the metadata differs between profiles", why=f"it has {', '.join(metadata)}")
-    hatchet = from_extra("hatchet", EXTRA, "Thickets")
-    runs = []
-    for profile in thicket.profile:
-        rows = thicket.dataframe.xs(profile, level=thicket.dataframe.index.names[1])
-        described = dict(metadata.loc[profile]) | {_UNITS: thicket.metadata.loc[profile].get(_UNITS, "{}")}
-        frame = hatchet.GraphFrame(thicket.graph, rows, thicket.exc_metrics, thicket.inc_metrics, metadata=described)
-        runs.append(({name: float(metadata.loc[profile, name]) for name in varied}, frame))
-    return from_graphframes(runs)
 
 
 _Path = tuple[Region, ...]

@@ -43,18 +43,21 @@ _KEYS = tuple(field.name for field in fields(Region))
 _DEFAULTS = {field.name: field.default for field in fields(Region) if field.default is not MISSING}
 
 
-def _or_missing(value: float | None) -> float:
-    number = math.nan if value is None else value
-    if math.isinf(number):
+def _or_missing(value: object) -> object:
+    return math.nan if value is None else value
+
+
+def _not_infinite(value: float) -> float:
+    if math.isinf(value):
         raise ValueError("it is not finite")
-    return number
+    return value
 
 
 def _as_list(value: object) -> object:
     return value if isinstance(value, list) else [value]
 
 
-Value = Annotated[float | None, AfterValidator(_or_missing)]
+Value = Annotated[float, BeforeValidator(_or_missing), AfterValidator(_not_infinite)]
 """A number; null and NaN are missing ones."""
 
 Values = Annotated[list[Value], Field(min_length=1), BeforeValidator(_as_list)]
