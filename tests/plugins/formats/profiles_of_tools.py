@@ -31,44 +31,9 @@ def tau(folder: Path, ranks: RankTimes, metadata: Mapping[str, object] | None = 
 
 
 def hpctoolkit(folder: Path, ranks: Sequence[tuple[float, float, float]]) -> Path:
-    """Write a database with ``<program root>``, ``main``, a loop in it, and ``solve`` called from the loop.
+    """Write a database of version 4: ``meta.db``, ``profile.db`` and ``cct.db``.
 
-    Parameters
-    ----------
-    ranks
-        For each rank the exclusive microseconds of main's own line, of the loop's own line, and of ``solve``.
-    """
-    folder.mkdir(parents=True)
-    names = {"<program root>": 10, "main": 11, "solve": 12}
-    procedures = "".join(
-        f'<Procedure i="{i}" n="{n.replace("<", "&lt;").replace(">", "&gt;")}"/>' for n, i in names.items()
-    )
-    place = 'lm="1" f="1"'
-    profile = (
-        f'<PF i="2" s="1" l="0" {place} n="10"><C i="3" s="2" l="0"><PF i="4" s="3" l="5" {place} n="11">'
-        '<S i="5" s="4" l="6"/><L i="6" s="5" l="7" f="1"><S i="7" s="6" l="8"/><C i="8" s="7" l="9">'
-        f'<PF i="9" s="8" l="20" {place} n="12"><S i="10" s="9" l="21"/></PF></C></L></PF></C></PF>'
-    )
-    (folder / "experiment.xml").write_text(
-        '<?xml version="1.0"?><HPCToolkitExperiment version="2.0"><SecCallPathProfile i="0" n="a"><SecHeader>'
-        '<MetricDBTable><MetricDB i="0" n="CPUTIME (usec) (I)"/>'
-        '<MetricDB i="1" n="CPUTIME (usec) (E)"/></MetricDBTable>'
-        '<LoadModuleTable><LoadModule i="1" n="a"/></LoadModuleTable><FileTable><File i="1" n="a.c"/></FileTable>'
-        f"<ProcedureTable>{procedures}</ProcedureTable></SecHeader>"
-        f"<SecCallPathProfileData>{profile}</SecCallPathProfileData></SecCallPathProfile></HPCToolkitExperiment>"
-    )
-    for rank, (line, loop, solve) in enumerate(ranks):
-        whole = line + loop + solve
-        inclusive = [0, whole, whole, whole, line, loop + solve, loop, solve, solve, solve]
-        exclusive = [0, 0, 0, line + loop, line, loop, loop, 0, solve, solve]
-        head = b"HPCPROF-metricdb__00.10b" + struct.pack(">ii", len(inclusive), 2)
-        table = b"".join(struct.pack(">dd", *pair) for pair in zip(inclusive, exclusive, strict=True))
-        (folder / f"1.a-{rank:06d}-000-a8c00270-{rank}-0.metric-db").write_bytes(head + table)
-    return folder
-
-
-def hpctoolkit_4(folder: Path, ranks: Sequence[tuple[float, float, float]]) -> Path:
-    """Write a database of version 4: ``meta.db``, ``profile.db`` and ``cct.db``, with the program of `hpctoolkit`.
+    The program has ``main``, a loop in it, and ``solve`` called from the loop.
 
     Each file begins with its kind and with lengths and places of its sections; all numbers are little-endian, and
     places count from the file's beginning.

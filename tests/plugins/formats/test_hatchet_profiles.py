@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from profiles_of_tools import hpctoolkit, hpctoolkit_4, tau
+from profiles_of_tools import hpctoolkit, tau
 
 from buran.errors import BuranError, FormatError, ToolError
 from buran.profiles.experiment.read import detect_format, read_experiment
@@ -33,19 +33,8 @@ def test_profiles_of_tau_have_ranks_and_calls(tmp_path: Path) -> None:
     assert table.units == {"time": "sec", "visits": "occ"}
 
 
-def test_databases_of_hpctoolkit_give_lines_and_loops_to_their_function(tmp_path: Path) -> None:
-    folder = hpctoolkit(tmp_path / "run", [(10, 20, 300), (30, 40, 500)])
-    table = read_experiment(folder)
-    assert detect_format(folder) == "hpctoolkit"
-    assert table.tree.names == ("<program root>", "<program root>->main", "<program root>->main->solve")
-    assert values(table, "<program root>->main") == pytest.approx([5e-5, 5e-5, 3e-5, 7e-5, 1e-4])
-    assert values(table, "<program root>->main->solve")[0] == pytest.approx(4e-4)
-    assert table.parameters == ("ranks",)
-    assert table.points.tolist() == [[2]]
-
-
-def test_databases_of_version_4_have_seconds_of_ranks(tmp_path: Path) -> None:
-    folder = hpctoolkit_4(tmp_path / "run", [(1, 2, 30), (3, 4, 0)])
+def test_databases_of_hpctoolkit_have_seconds_of_ranks(tmp_path: Path) -> None:
+    folder = hpctoolkit(tmp_path / "run", [(1, 2, 30), (3, 4, 0)])
     table = read_experiment(folder)
     assert detect_format(folder) == "hpctoolkit"
     assert table.tree.names == ("entry", "entry->main", "entry->main->solve")
@@ -56,8 +45,8 @@ def test_databases_of_version_4_have_seconds_of_ranks(tmp_path: Path) -> None:
     assert (table.parameters, table.points.tolist(), table.units["time"]) == (("ranks",), [[2]], "sec")
 
 
-def test_databases_of_version_4_that_are_damaged_are_refused(tmp_path: Path) -> None:
-    folder = hpctoolkit_4(tmp_path / "run", [(1, 2, 30)])
+def test_databases_of_hpctoolkit_that_are_damaged_are_refused(tmp_path: Path) -> None:
+    folder = hpctoolkit(tmp_path / "run", [(1, 2, 30)])
     whole = (folder / "cct.db").read_bytes()
     (folder / "cct.db").write_bytes(whole[:-8])
     with pytest.raises(FormatError, match="HPCToolkit"):
@@ -67,7 +56,7 @@ def test_databases_of_version_4_that_are_damaged_are_refused(tmp_path: Path) -> 
         read_experiment(folder)
     assert "cct.db" in str(caught.value.why)
     with pytest.raises(FormatError, match="no number"):
-        read_experiment(hpctoolkit_4(tmp_path / "nan", [(1, np.nan, 30)]))
+        read_experiment(hpctoolkit(tmp_path / "nan", [(1, np.nan, 30)]))
 
 
 def test_parameters_are_numbers_in_names_then_metadata_then_ranks(tmp_path: Path) -> None:
@@ -133,8 +122,6 @@ def test_two_nodes_of_a_name_are_one_call_path(tmp_path: Path) -> None:
 
 def test_what_is_no_number_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="no number"):
-        read_experiment(hpctoolkit(tmp_path / "db", [(1, np.nan, 1)]))
-    with pytest.raises(FormatError, match="no number"):
         read_experiment(tau(tmp_path / "tau", [{MAIN: 1, SOLVE: np.nan}]))
 
 
@@ -158,7 +145,7 @@ def test_runs_that_differ_in_nothing_are_repetitions_and_missing_metadata_are_na
 def test_a_damaged_run_is_named_and_the_others_are_read(tmp_path: Path) -> None:
     for size in (1, 2):
         hpctoolkit(tmp_path / f"runs/a.n{size}", [(1, 1, 1)])
-    (hpctoolkit(tmp_path / "runs/a.n3", [(1, 1, 1)]) / "experiment.xml").write_text("<HPCToolkitExperiment>")
+    (hpctoolkit(tmp_path / "runs/a.n3", [(1, 1, 1)]) / "cct.db").write_bytes(b"")
     problems: list[BuranError] = []
     assert len(read_experiment(tmp_path / "runs", None, problems).points) == 2
     assert "a.n3" in str(problems[0].where)

@@ -147,7 +147,7 @@ def test_each_rank_leaves_a_file_and_their_mean_counts(tmp_path: Path, monkeypat
 def test_hpctoolkit_leaves_a_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("hatchet")
     for n in SIZES["n"]["values"]:  # type: ignore[attr-defined]
-        hpctoolkit(tmp_path / "databases" / str(n), [(0, 1e6, 1e6 * n)])
+        hpctoolkit(tmp_path / "databases" / str(n), [(0, 1, n)])
     run = 'while [ "$1" != -o ]; do shift; done; folder=$2; shift 2; "$@" || exit 1; mkdir -p $folder'
     stub(tmp_path, "hpcrun", f'{run}; echo $2 > "$folder/program-000000-000-a8c0-$$-0.hpcrun"', monkeypatch)
     stub(tmp_path, "hpcstruct", 'test -d "$1"', monkeypatch)

@@ -9,9 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
-from multiprocessing.pool import ThreadPool
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -181,33 +179,12 @@ def _tau_metadata(path: Path) -> dict[str, str]:
 
 
 def _hpctoolkit(hatchet: Any, path: Path) -> Any:
-    """Read a database; what lines and loops take belongs to the function they are in."""
-    if (path / "meta.db").is_file():
-        frame = hatchet.from_hpctoolkit_latest(str(path), parallel_profiles_mode=True, label_function_nodes=False)
-        ranks = frame.metadata["rank"].nunique()  # a table with a row for each profile
-        frame = _with_metrics(frame, {}, {"time (inc)": ("time (inc)", 1.0)})  # in seconds
-        frame.metadata["ranks"] = ranks
-        return frame
-    with _threads_for_processes():
-        frame = hatchet.from_hpctoolkit(str(path))
-    column = next((name for name in frame.inc_metrics if name == "time (inc)"), None)
-    if column is None:
-        why = f"it has {', '.join(frame.inc_metrics)}"
-        raise FormatError("the database has no time", where=path, why=why, hint="measure with hpcrun -e CPUTIME")
-    head = (path / "experiment.xml").read_text(errors="replace", encoding="utf-8")
-    return _with_metrics(frame, {}, {column: (column, 1.0 if "CPUTIME (sec)" in head else 1e-6)})
-
-
-@contextmanager
-def _threads_for_processes() -> Iterator[None]:
-    """Let Hatchet read in threads: while runs are measured, processes that it forks lose the signal that ends them."""
-    reader = from_extra("hatchet.readers.hpctoolkit_reader", EXTRA, "databases of HPCToolkit")
-    own = reader.mp
-    reader.mp = SimpleNamespace(Pool=ThreadPool, sharedctypes=own.sharedctypes)
-    try:
-        yield
-    finally:
-        reader.mp = own
+    """Read a database; what lines and loops take, in seconds, belongs to the function they are in."""
+    frame = hatchet.from_hpctoolkit_latest(str(path), parallel_profiles_mode=True, label_function_nodes=False)
+    ranks = frame.metadata["rank"].nunique()  # a table with a row for each profile
+    frame = _with_metrics(frame, {}, {"time (inc)": ("time (inc)", 1.0)})
+    frame.metadata["ranks"] = ranks
+    return frame
 
 
 def _is_tau(path: Path) -> bool:
@@ -215,7 +192,7 @@ def _is_tau(path: Path) -> bool:
 
 
 def _is_database(path: Path) -> bool:
-    return (path / "meta.db").is_file() or (path / "experiment.xml").is_file()
+    return (path / "meta.db").is_file()
 
 
 def _reader(what: str, tool: _Tool) -> Reader:
