@@ -313,7 +313,7 @@ def _observations(arguments: argparse.Namespace) -> tuple[list[str], Any, Any, s
     import numpy as np
 
     from buran.cli.tables import read_table
-    from buran.modeling.values import added
+    from buran.modeling.experiments import added
     from buran.profiles.experiment.read import read_experiment
 
     metrics = arguments.metric or []

@@ -40,7 +40,7 @@ def test_text():
 def test_of_many_terms_the_largest_at_a_point_are_shown():
     terms = tuple(Term((Factor(0, PowerLog(F(power))),)) for power in range(10, 0, -1))
     many = ModelFunction(3.0, (1.0, -1e9, *[1.0] * 8), terms)
-    assert format_largest(many, ["n"], {"n": 2}) .startswith("3 + n^10 - 1e+09 n^9 + n^8 + n^7 + 6 ")
+    assert format_largest(many, ["n"], {"n": 2}).startswith("3 + n^10 - 1e+09 n^9 + n^8 + n^7 + 6 ")
     few = ModelFunction(3.0, (1.0,) * 8, terms[2:])
     assert format_largest(few, ["n"], {"n": 2}) == format_function(few, ["n"])
 

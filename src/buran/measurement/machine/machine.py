@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from buran.campaign.inputs import Input
 from buran.campaign.plan import BuildSpec, Mode
 from buran.campaign.point import Point
+from buran.campaign.resources import Input
 from buran.errors import ToolError
 from buran.files import check_room, digest
 from buran.measurement.machine.process import Outcome, kill_marked, run_limited
