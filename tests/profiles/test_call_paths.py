@@ -9,8 +9,7 @@ import pytest
 
 from buran.errors import FormatError, UsageError
 from buran.modeling.experiments import model_experiment
-from buran.profiles.call_paths import as_call_paths, read_profile
-from buran.profiles.cubex_read import SKIPPED, read_cubex, read_hosts
+from buran.profiles.cubex_read import SKIPPED, as_call_paths, read_cubex, read_hosts, read_profile
 from buran.profiles.cubex_write import write_cubex
 from buran.profiles.experiment.build import experiment_from_profiles
 from buran.profiles.experiment.extrap_tree import read_runs

@@ -25,7 +25,7 @@ from buran.measurement.attempt import PROFILE
 from buran.modeling.exact.effort import effort_of
 from buran.modeling.pmnf.terms import Array, predict
 from buran.modeling.priors.paths import taken_up
-from buran.profiles.call_paths import read_profile
+from buran.profiles.cubex_read import read_profile
 from buran.profiles.experiment.build import Run, experiment_from_profiles, unique_points
 from buran.profiles.experiment.merge import add_points, project
 from buran.profiles.experiment.table import AGGREGATES, Experiment

@@ -32,7 +32,7 @@ from buran.modeling.priors.paths import PathModel, waiting_rows
 from buran.modeling.priors.prior import Account
 from buran.modeling.priors.resilient import PUBLISHED, FitOptions
 from buran.modeling.priors.steps import not_repeated
-from buran.profiles.call_paths import read_profile
+from buran.profiles.cubex_read import read_profile
 from buran.profiles.experiment.jsonl import write_jsonl
 from buran.profiles.experiment.merge import merge_metrics
 from buran.profiles.experiment.table import Experiment

@@ -14,8 +14,7 @@ from buran.instrumentation.filter_file import format_filter, only
 from buran.measurement.backends.base import SYSTEMS
 from buran.measurement.toolchain.elf import Elf
 from buran.plugins.scorep.hooks import hooked_functions
-from buran.profiles.call_paths import read_profile
-from buran.profiles.cubex_read import PARAMETRIZED
+from buran.profiles.cubex_read import PARAMETRIZED, read_profile
 from buran.profiles.symbols import variants
 
 pytestmark = [

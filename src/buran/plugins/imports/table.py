@@ -15,7 +15,7 @@ from buran.campaign.document import below
 from buran.campaign.mistakes import CampaignError, Mistake, listed
 from buran.errors import BuranError, FormatError
 from buran.plugins.imports.keys import KEY, MeasurementsKeys, measurements_of
-from buran.profiles.call_paths import read_profile
+from buran.profiles.cubex_read import read_profile
 from buran.profiles.experiment.build import Run, experiment_from_profiles, unique_points
 from buran.profiles.experiment.extrap_tree import profile_in
 from buran.profiles.experiment.merge import add_points

@@ -24,7 +24,7 @@ from buran.plugins.memory.misses import (
 )
 from buran.plugins.memory.reuse import FIRST_RATE, LAST_RATE, LINE, SETS
 from buran.plugins.memory.tuning import RESOLVED, SHOWN_KIND
-from buran.profiles.call_paths import read_profile
+from buran.profiles.cubex_read import read_profile
 from buran.profiles.experiment.build import Run
 from buran.profiles.profile import Profile
 from buran.reporting.tables import brief

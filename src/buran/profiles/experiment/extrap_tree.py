@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 
 from buran.errors import BuranError, FormatError, UsageError
-from buran.profiles.call_paths import read_profile
+from buran.profiles.cubex_read import read_profile
 from buran.profiles.cubex_write import write_cubex
 from buran.profiles.experiment.build import Run, experiment_from_profiles
 from buran.profiles.experiment.formats import Reader, Sample, Writer

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from buran.errors import FormatError
-from buran.profiles.call_paths import read_profile
+from buran.profiles.cubex_read import read_profile
 from buran.profiles.experiment.read import read_experiment
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.metrics import Metric, metric_of
