@@ -85,7 +85,7 @@ def test_joules_are_modelled_and_stand_beside_core_hours(
     assert all(0 < each < 10 for each in seconds)
     assert "energy" in report["models"]
     text = (tmp_path / "out" / "report.txt").read_text()
-    assert "Energy and core hours" in text and "3 + 0.25 n^2" in text and "n=16, predicted" in text
+    assert "3 + 0.25 n^2" in text and "n=16, predicted" in text
     page = (tmp_path / "out" / "report.html").read_text()
     assert '<section id="energy">' in page and "n=16, predicted" in page
 

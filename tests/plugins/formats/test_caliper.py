@@ -176,4 +176,4 @@ def test_repetitions_that_differ_in_a_word_are_noted(tmp_path: Path) -> None:
         cali(tmp_path / f"{number}.cali", [(("a",), {"sum#time.duration": 1})], {"n": "8.000", "variant": variant})
     table = read_experiment(tmp_path)
     assert table.points.tolist() == [[8]]
-    assert len(table.notes) == 1 and "Base_OpenMP and Base_Seq" in table.notes[0]
+    assert len(table.notes) == 1 and "Base_OpenMP and" in table.notes[0]

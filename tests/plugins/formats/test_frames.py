@@ -132,7 +132,7 @@ def test_models_become_a_frame() -> None:
 
 def test_notebooks_show_what_a_table_holds() -> None:
     named = replace(table(), units={"time": "<sec>"})
-    assert "3 call paths at 3 points of p, n" in named._repr_html_()
+    assert "3 points of p, n" in named._repr_html_()
     assert "&lt;sec&gt;" in named._repr_html_()
 
 

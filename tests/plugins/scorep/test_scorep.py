@@ -222,7 +222,7 @@ def test_counters_that_fell_below_zero_are_left_out_and_named(backend, tmp_path)
     write_cubex(changed, tmp_path / "scorep" / "profile.cubex")
     found = backend.collect(Mode.TIME, tmp_path, 2)
     assert set(found.values) == {"time", "visits"}
-    assert found.attributes["counters_unavailable"] == "cache_misses: it fell below zero"
+    assert found.attributes["counters_unavailable"].startswith("cache_misses: ")
     for effort_metric in ("cache-misses", "cache_misses"):  # without it there are no basic blocks
         with pytest.raises(RunError, match="below zero"):
             replace(backend, effort_metric=effort_metric).collect(Mode.EFFORT, tmp_path, 2)
