@@ -17,7 +17,7 @@ from buran.campaign.point import Point
 from buran.errors import ConfigError, FormatError, RunError
 from buran.files import not_synced
 from buran.measurement.backends.command import COMMAND, at_root, printed_time
-from buran.profiles.experiment.single_run import read_single_run
+from buran.profiles.experiment.read import read_single_run
 from buran.profiles.metrics import metric_of
 from buran.profiles.profile import CallTree, Location, Profile, Region
 from buran.workflow.history import History

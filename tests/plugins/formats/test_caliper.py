@@ -13,8 +13,7 @@ from caliper_files import cali
 
 from buran.errors import BuranError, FormatError, ToolError
 from buran.plugins.formats.caliper import read_caliper
-from buran.profiles.experiment.read import read_experiment
-from buran.profiles.experiment.single_run import read_single_run
+from buran.profiles.experiment.read import read_experiment, read_single_run
 
 pytest.importorskip("caliperreader")
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from buran.errors import FormatError
-from buran.profiles.experiment.read import detect_format, read_experiment
-from buran.profiles.experiment.single_run import read_single_run
+from buran.profiles.experiment.read import detect_format, read_experiment, read_single_run
 from buran.profiles.experiment.table import Experiment
 
 NEW = """Generating SQLite file a.sqlite from a.nsys-rep

@@ -13,8 +13,7 @@ from buran.files import not_synced
 from buran.modeling.experiments import model_experiment
 from buran.plugins.formats.gprof import read_gprof
 from buran.plugins.formats.perf_stat import read_perf_stat
-from buran.profiles.experiment.read import read_experiment
-from buran.profiles.experiment.single_run import read_single_run
+from buran.profiles.experiment.read import read_experiment, read_single_run
 from buran.workflow.session import open_session
 from buran_studies.simulate.in_process import carry_out
 from command_campaigns import models_of, write_campaign

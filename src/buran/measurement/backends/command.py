@@ -22,7 +22,7 @@ from buran.measurement.backends.base import Backend, MeasurementSystem
 from buran.measurement.machine.machine import RunJob, free_marker
 from buran.measurement.machine.process import run_limited
 from buran.measurement.toolchain.installed import Mpi, find_mpi, find_tool, run_tool
-from buran.profiles.experiment.single_run import read_single_run
+from buran.profiles.experiment.read import read_single_run
 from buran.profiles.metrics import metric_of
 from buran.profiles.profile import CallTree, Location, Profile, Region
 
