@@ -118,7 +118,7 @@ def test_a_store_that_is_partly_missing(tmp_path: Path, capsys: pytest.CaptureFi
         shutil.rmtree(run)
     assert main(["report", str(session.campaign.path), "--json"]) == 0
     said = capsys.readouterr()
-    assert f"{len(gone)} runs" in said.err and "buran verify" in said.err
+    assert f"{len(gone)} of 36 finished runs" in said.err and "buran verify" in said.err
     assert json.loads(said.out)["campaign"] == "sim"  # remarks do not mix with what programs read
     after = data_of(report_of(open_session(session.campaign.path)))
     assert pages(folder).count(f"{len(gone)} of 36 finished runs") == 2

@@ -17,10 +17,11 @@ from buran.modeling.priors.steps import Repeats
 from buran.reporting.summary import AccountItem, simulated
 from buran.wording import counted
 from buran.workflow import program
-from buran.workflow.collect import in_store, lost
+from buran.workflow.collect import in_store
 from buran.workflow.findings import Findings
 from buran.workflow.history import FinishedRun, History, baseline
 from buran.workflow.overhead import missed_limit
+from buran.workflow.views.changes import lost_in_words
 
 _LEAST_SHARE = 0.95  # of the wall-clock time of computation that its CPU time is on a core of its own
 _COMPARABLE = 0.9  # likewise, of runs whose wall-clock time is compared with a prediction
@@ -42,7 +43,7 @@ def notes_of(history: History, findings: Findings, account: Sequence[AccountItem
     notes += [note for feature in FEATURES if feature.notes is not None for note in feature.notes(history)]
     notes += _builds_of_models(history, findings)
     return [
-        *_lost(history),
+        *lost_in_words(history, history.runs),
         *_of_other_versions(account),
         *dict.fromkeys(notes),
         *_repeated(findings, session.campaign),
@@ -80,20 +81,6 @@ def not_measured(history: History, names: Collection[str]) -> list[str]:
     requested = [name for name in history.session.campaign.config.metrics if name in names]
     table = history.table(history.plans[-1].iteration - 1) if requested else None
     return [] if table is None else [name for name in requested if name not in table.values]
-
-
-def _lost(history: History) -> list[str]:
-    """Say how many runs are gone from the store."""
-    runs, session = history.runs, history.session
-    gone = lost(runs)
-    if not gone:
-        return []
-    example = gone[0].folder.relative_to(session.layout.root)
-    return [
-        f"{len(gone)} of {len(runs)} finished runs are gone from the store, such as {example}: models made since do "
-        f"without them, and figures made of them cannot be recomputed. `buran verify {session.campaign.path.name}` "
-        "names all that is missing."
-    ]
 
 
 def _of_other_versions(account: Sequence[AccountItem]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -18,7 +18,7 @@ from buran.measurement.store import ledger
 from buran.measurement.store.ledger import Entry
 from buran.measurement.target import Target
 from buran.workflow.collect import lost
-from buran.workflow.history import History
+from buran.workflow.history import FinishedRun, History
 from buran.workflow.session import Session
 
 CAMPAIGN = "campaign.yaml"
@@ -165,16 +165,24 @@ def kept_report(folder: Path) -> FoundReport | None:
     return None
 
 
-def _lost(session: Session, campaign: str) -> Iterator[str]:
-    history = History(session, campaign)
-    pointers = session.layout.bundle_pointer  # those of points that are to be measured again are gone
+def _lost(session: Session, campaign: str) -> list[str]:
+    """Say which runs of a report are gone; those of points that are to be measured again, without pointers, are not."""
+    history, pointers = History(session, campaign), session.layout.bundle_pointer
     plans = [plan for plan in history.plans if all(pointers(bundle.id).is_file() for bundle in plan.bundles)]
-    gone = lost(history.runs_of(plans))
-    if gone:
-        yield (
-            f"{len(gone)} runs that were measured are gone from the store, such as {gone[0].folder}: what was made of "
-            f"them cannot be made again. `buran verify {session.campaign.path.name}` names all that is missing"
-        )
+    return lost_in_words(history, history.runs_of(plans))
+
+
+def lost_in_words(history: History, runs: Sequence[FinishedRun]) -> list[str]:
+    """Say how many of some runs are gone from the store."""
+    gone, session = lost(runs), history.session
+    if not gone:
+        return []
+    example = gone[0].folder.relative_to(session.layout.root)
+    return [
+        f"{len(gone)} of {len(runs)} finished runs are gone from the store, such as {example}: models made since do "
+        f"without them, and figures made of them cannot be recomputed. `buran verify {session.campaign.path.name}` "
+        "names all that is missing."
+    ]
 
 
 def _changes(before: Path, now: Path) -> str:
