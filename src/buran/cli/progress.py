@@ -152,24 +152,22 @@ def _bar(stream: TextIO) -> Progress:
 
 def first_failure(layout: Layout, entries: Sequence[Entry]) -> str | None:
     """Tell of the first run that was started and failed: why, and what it printed last; None if there is none."""
-    from buran.campaign.records import read_run
-    from buran.measurement.attempt import BUILD_FAILED, SPARED
     from buran.measurement.store.store import folder_of
-    from buran.workflow.views.summary import output_of, words_in
+    from buran.workflow.views.summary import failure_of, was_started, words_in
 
-    folders = {entry: folder_of(layout.store, entry.key) for entry in entries}
-    reasons = {entry: read_run(folder).reason or "unknown" for entry, folder in folders.items()}
-    entry = next((entry for entry in entries if not reasons[entry].startswith((BUILD_FAILED, SPARED))), None)
-    if entry is None:
+    found = (
+        failure_of(layout, f"{entry.mode} run, {entry.key.point}, {entry.key.name}", folder_of(layout.store, entry.key))
+        for entry in entries
+    )
+    failure = next(filter(was_started, found), None)
+    if failure is None:
         return None
-    folder = folders[entry]
-    log = folder / output_of(folder)
     lines = [
-        f"{style('failed', 'red')} {entry.mode} run, {entry.key.point}, {entry.key.name}: {reasons[entry]}",
-        *(f"  | {line}" for line in words_in(log)[-_LAST_LINES:]),
-        f"  log: {log.relative_to(layout.root)}; the campaign goes on, and `buran status` names further failures",
+        f"{style('failed', 'red')} {failure.what}: {failure.reason}",
+        *(f"  | {line}" for line in words_in(layout.root / failure.log)[-_LAST_LINES:]),
+        f"  log: {failure.log}; the campaign goes on, and `buran status` names further failures",
     ]
-    if reasons[entry].startswith("exit code"):
+    if failure.reason.startswith("exit code"):
         lines.append("  if the program ends so when all is well: program.run: sh -c '{binary} ...; test $? -le 1'")
     return "\n".join(lines)
 

@@ -104,16 +104,11 @@ class Universe:
         """The call graph: given, or of the campaign's newest build; with the calls that were measured."""
         graph, tree = self.callgraph, self.tree
         if graph is None and self.history is not None:
-            features = static_features(self.history, self.last_iteration)
+            features = static_features(self.history, self.findings.iteration)
             graph = None if features is None else graph_of_features(features)
         if tree is None:
             return graph
         return graph_of_tree(tree) if graph is None else with_measured(graph, tree)
-
-    @property
-    def last_iteration(self) -> int:
-        """Number of the last iteration of the campaign that measured anything."""
-        return self.findings.iteration
 
     @cached_property
     def findings(self) -> Findings:

@@ -210,15 +210,14 @@ def _unknown_owner(layout: Layout, claim: Path) -> list[str]:
 
 
 def _failure(layout: Layout, run: RunState, verdict: Path | None) -> dict[Path, Failure]:
-    """Return why a run failed by its folder; nothing where its build is the cause, or another run's failure."""
+    """Return why a run failed, by its folder, if it was started."""
     assert verdict is not None
     failure = _failed(layout, run, verdict)
-    return {} if failure.reason.startswith((BUILD_FAILED, SPARED)) else {verdict: failure}
+    return {verdict: failure} if was_started(failure) else {}
 
 
 def _failed(layout: Layout, run: RunState, folder: Path) -> Failure:
-    what = f"{run.run.mode} run, {run.bundle.point.key}, {run.run.name}"
-    return _from_record(layout, what, folder, output_of(folder))
+    return failure_of(layout, f"{run.run.mode} run, {run.bundle.point.key}, {run.run.name}", folder)
 
 
 def _failed_builds(layout: Layout, plans: Iterable[Plan]) -> Iterator[tuple[Path, Failure]]:
@@ -226,12 +225,18 @@ def _failed_builds(layout: Layout, plans: Iterable[Plan]) -> Iterator[tuple[Path
         slot = store.Slot.of_build(layout.store, build.hash)
         verdict = slot.verdict()
         if verdict and verdict != slot.folder:
-            yield verdict, _from_record(layout, f"build {build.mode}", verdict, LOG)
+            yield verdict, failure_of(layout, f"build {build.mode}", verdict, LOG)
 
 
-def _from_record(layout: Layout, what: str, folder: Path, log: str) -> Failure:
+def failure_of(layout: Layout, what: str, folder: Path, log: str = "") -> Failure:
+    """Return why something failed, by its record, and where it says more: by default what a run printed."""
     reason = read_record(folder).reason or "unknown"
-    return Failure(what, reason, str((folder / log).relative_to(layout.root)))
+    return Failure(what, reason, str((folder / (log or output_of(folder))).relative_to(layout.root)))
+
+
+def was_started(failure: Failure) -> bool:
+    """Tell whether a run that failed was started: not where its build is the cause, or another run's failure."""
+    return not failure.reason.startswith((BUILD_FAILED, SPARED))
 
 
 def output_of(run: Path) -> str:
