@@ -30,8 +30,9 @@ from buran.modeling.pmnf.model import predict_models, prediction_interval
 from buran.modeling.pmnf.model_set import read_models
 from buran.modeling.priors.paths import Source
 from buran.profiles.experiment.table import Experiment
+from buran.workflow.collect import gather
 from buran.workflow.history import History
-from buran.workflow.model import gather, path_models
+from buran.workflow.model import path_models
 from buran.workflow.session import Session, open_session
 from buran_studies.simulate.in_process import carry_out
 

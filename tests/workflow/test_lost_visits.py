@@ -10,8 +10,7 @@ import yaml
 
 from buran.campaign.plan import Mode
 from buran.files import not_synced
-from buran.workflow.collect import in_store
-from buran.workflow.history import History
+from buran.workflow.history import History, in_store
 from buran.workflow.report import link_latest, write_results
 from buran.workflow.session import open_session
 from buran_studies.simulate.in_process import carry_out

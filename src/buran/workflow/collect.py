@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
 
 from buran.campaign.config import Campaign
-from buran.campaign.plan import Mode
-from buran.campaign.point import Point
-from buran.campaign.records import RECORD
+from buran.campaign.plan import COUNTING, Mode, Purpose
+from buran.campaign.point import Point, has_all_steps
 from buran.features import FEATURES, sampled_metrics
 from buran.instrumentation.filter_file import Filter, parse
 from buran.instrumentation.pooling import EarlierRuns, HookCost, Pooled, hook_cost, pool
@@ -24,29 +23,18 @@ from buran.instrumentation.prediction import FILTERABLE, reached_by_filters, sym
 from buran.measurement.attempt import PROFILE
 from buran.modeling.exact.effort import effort_of
 from buran.modeling.pmnf.terms import Array, predict
-from buran.modeling.priors.paths import taken_up
+from buran.modeling.priors.paths import taken_up, waiting_rows
+from buran.modeling.priors.steps import not_repeated
 from buran.profiles.cubex_read import read_profile
 from buran.profiles.experiment.build import Run, experiment_from_profiles, unique_points
 from buran.profiles.experiment.merge import add_points, project
 from buran.profiles.experiment.table import AGGREGATES, Experiment
+from buran.profiles.metrics import counted as counted_metrics
+from buran.profiles.metrics import uncounted
 from buran.profiles.profile import CallTree, Region
-from buran.workflow.history import FinishedRun, History, as_array
+from buran.workflow.history import FinishedRun, History, as_array, in_store
+from buran.workflow.notes import crowded_points
 from buran.workflow.refine import visit_cost_s
-
-
-def lost(runs: Iterable[FinishedRun]) -> list[FinishedRun]:
-    """Return the runs that were measured, but are gone from the store: their record, or the profile they had."""
-    return [run for run in runs if not _is_whole(run)]
-
-
-def in_store(runs: Iterable[FinishedRun]) -> list[FinishedRun]:
-    """Return the runs whose record and profile are in the store; what others cost and took is still known."""
-    return [run for run in runs if _is_whole(run)]
-
-
-def _is_whole(run: FinishedRun) -> bool:
-    files = (RECORD,) if run.mode is Mode.VANILLA else (RECORD, PROFILE)
-    return all((run.folder / name).is_file() for name in files)
 
 
 def experiment_of(runs: Sequence[FinishedRun], parameters: Sequence[str]) -> Experiment | None:
@@ -275,3 +263,108 @@ def with_foreign(campaign: Campaign, own: Pooled | None) -> Pooled | None:
 
         own = replace(own, table=add_points(own.table, project(table, stays)))
     return own
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """What the models of an iteration are made from.
+
+    Attributes
+    ----------
+    runs
+        Finished runs of all iterations that models may be made from.
+    modelled
+        Those of call paths' models: whole, at the target's choices.
+    pooled
+        Times under the filter; None without any.
+    timed
+        Those that models are made from; None without any.
+    counted
+        Counts; None without any.
+    further
+        Tables that features bring.
+    not_repeated
+        Parameters of the role steps whose few steps are in none of these, as counts refute that work repeats.
+    """
+
+    filter_text: str
+    runs: list[FinishedRun]
+    modelled: list[FinishedRun]
+    pooled: Pooled | None
+    timed: Experiment | None
+    counted: Experiment | None
+    further: tuple[Experiment, ...]
+    not_repeated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def gather(history: History) -> Material:
+    """Read what the runs so far have measured, for the models of the last plan.
+
+    Where counts refute that work repeats along steps, only runs with the full number of these count.
+    """
+    session, plan = history.session, history.plans[-1]
+    campaign, config = session.campaign, session.campaign.config
+    parameters = campaign.parameters
+    runs = [run for run in history.runs if run.purpose is plan.modelled]
+    modelled, counted = _counted(campaign, runs)
+    refuted = {} if counted is None else not_repeated(counted, campaign.steps)
+    if refuted:
+        full = {name: campaign.steps[name] for name in refuted}
+        runs = [run for run in runs if has_all_steps(run.point, full)]
+        modelled, counted = _counted(campaign, runs)
+    earlier = config.model.pool_filters == "auto" and not plan.pilot
+    poolable = [
+        run for run in modelled if earlier or (run.mode is not Mode.EFFORT and run.filter_text == plan.filter_text)
+    ]
+    pooled = pooled_times(history, poolable, parameters, plan.filter_text)
+    if plan.modelled is Purpose.MODEL:
+        pooled = with_foreign(campaign, pooled)
+    timed = None if pooled is None else pooled.table
+    tree = None if timed is None else timed.tree
+    added = (feature.table(history, modelled, tree) for feature in FEATURES if feature.table is not None)
+    further = tuple(experiment for experiment in added if experiment is not None)
+    if timed is not None and config.model.waiting == "auto":
+        timed = without_waiting_at(as_array(crowded_points(history, modelled), parameters), timed, counted)
+    return Material(plan.filter_text, runs, modelled, pooled, timed, counted, further, refuted)
+
+
+def _counted(campaign: Campaign, runs: Iterable[FinishedRun]) -> tuple[list[FinishedRun], Experiment | None]:
+    """Return the runs of call paths' models, and their counts.
+
+    These have numbers only: they are made at the target's choices.
+    """
+    at, choices = campaign.target, campaign.choices
+    modelled = in_store(run for run in runs if all(run.point[name] == at[name] for name in choices))
+    counting = (Mode.TIME,) if campaign.counts_with_times else COUNTING
+    wanted = [run for run in modelled if run.mode in counting] if counted_metrics(campaign.config.metrics) else []
+    return modelled, counts_of(wanted, campaign.parameters)
+
+
+def without_waiting_at(at: NDArray[np.float64], timed: Experiment, counted: Experiment | None) -> Experiment:
+    """Return times without those of call paths that can wait, at points with more ranks and threads than cores.
+
+    There ranks wait until others leave the core, for as long as the operating system lets them: nothing of that holds
+    on a machine with a core for each rank. Computation has CPU times.
+
+    Parameters
+    ----------
+    at
+        Shape (point, parameter): these points.
+    counted
+        Counts, which show who polls.
+    """
+    points = are_in(timed.points, at)
+    if not points.any():
+        return timed
+    cells = np.ix_(waiting_rows(timed.tree, None if counted is None else counted.tree), points)
+    values = dict(timed.values)
+    for name in uncounted(timed.metrics):
+        values[name] = timed.values[name].copy()
+        values[name][cells] = np.nan
+    return replace(timed, values=values)
+
+
+def are_in(points: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return shape (point,): whether each of `points`, shape (point, parameter), is one of `others`."""
+    known = set(map(tuple, others.tolist()))
+    return np.array([tuple(point) in known for point in points.tolist()], dtype=bool)

@@ -15,8 +15,8 @@ from buran.instrumentation.refinement import Refinement
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.profile import Region
 from buran.profiles.symbols import variants
-from buran.workflow.collect import experiment_of, in_store
-from buran.workflow.history import History
+from buran.workflow.collect import experiment_of
+from buran.workflow.history import History, in_store
 from buran.workflow.overhead import overheads_by_filter
 from buran.workflow.refine import known_verdicts, refinement_of, static_features
 

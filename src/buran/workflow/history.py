@@ -27,6 +27,7 @@ from buran.campaign.records import (
 )
 from buran.instrumentation.filter_file import format_filter, parse
 from buran.instrumentation.measured import Overhead
+from buran.measurement.attempt import PROFILE
 from buran.measurement.build import STATIC
 from buran.measurement.toolchain.static_features import StaticFeatures
 from buran.modeling.pmnf.model_set import ModelSet, read_models
@@ -254,6 +255,21 @@ class History:
             return path.read_text(encoding="utf-8") if path.is_file() else None
 
         return cache(read)
+
+
+def lost(runs: Iterable[FinishedRun]) -> list[FinishedRun]:
+    """Return the runs that were measured, but are gone from the store: their record, or the profile they had."""
+    return [run for run in runs if not _is_whole(run)]
+
+
+def in_store(runs: Iterable[FinishedRun]) -> list[FinishedRun]:
+    """Return the runs whose record and profile are in the store; what others cost and took is still known."""
+    return [run for run in runs if _is_whole(run)]
+
+
+def _is_whole(run: FinishedRun) -> bool:
+    files = (RECORD,) if run.mode is Mode.VANILLA else (RECORD, PROFILE)
+    return all((run.folder / name).is_file() for name in files)
 
 
 Taken = Callable[[FinishedRun], float]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -13,12 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.campaign.config import Campaign
-from buran.campaign.plan import COUNTING, Mode, Purpose
-from buran.campaign.point import has_all_steps
+from buran.campaign.plan import Mode, Purpose
 from buran.errors import RunError
 from buran.features import FEATURES, known_mpi
 from buran.instrumentation.measured import Balance, balance_of, extremes_s, imbalance_s, threads_of
-from buran.instrumentation.pooling import Pooled
 from buran.measurement.attempt import PROFILE
 from buran.modeling.experiments import model_experiment
 from buran.modeling.numerics.tuning import MATTERS
@@ -28,10 +26,9 @@ from buran.modeling.pmnf.model_set import ModelSet, write_models
 from buran.modeling.pmnf.powers import Lead, full_spaces, wider_space
 from buran.modeling.pmnf.tuning import STEADY
 from buran.modeling.priors.campaign import PathPrior, models_from_priors, noise_resilient
-from buran.modeling.priors.paths import PathModel, waiting_rows
+from buran.modeling.priors.paths import PathModel
 from buran.modeling.priors.prior import Account
 from buran.modeling.priors.resilient import PUBLISHED, FitOptions
-from buran.modeling.priors.steps import not_repeated
 from buran.profiles.cubex_read import read_profile
 from buran.profiles.experiment.jsonl import write_jsonl
 from buran.profiles.experiment.merge import merge_metrics
@@ -41,7 +38,7 @@ from buran.profiles.metrics import metric_of, uncounted
 from buran.profiles.profile import NO_CALL_PATHS
 from buran.reporting.content import EvaluationTest
 from buran.workflow import collect
-from buran.workflow.collect import pooled_times, with_foreign
+from buran.workflow.collect import Material, are_in, gather
 from buran.workflow.findings import Findings
 from buran.workflow.history import FinishedRun, History, as_array, baseline, overhead, run_times
 from buran.workflow.notes import crowded_points, points_without_cores
@@ -52,38 +49,6 @@ if TYPE_CHECKING:
 
 # Factor between counts of one point beyond which runs did different things. Tuned: judgement.
 MIXED = 2.0
-
-
-@dataclass(frozen=True, eq=False)
-class Material:
-    """What the models of an iteration are made from.
-
-    Attributes
-    ----------
-    runs
-        Finished runs of all iterations that models may be made from.
-    modelled
-        Those of call paths' models: whole, at the target's choices.
-    pooled
-        Times under the filter; None without any.
-    timed
-        Those that models are made from; None without any.
-    counted
-        Counts; None without any.
-    further
-        Tables that features bring.
-    not_repeated
-        Parameters of the role steps whose few steps are in none of these, as counts refute that work repeats.
-    """
-
-    filter_text: str
-    runs: list[FinishedRun]
-    modelled: list[FinishedRun]
-    pooled: Pooled | None
-    timed: Experiment | None
-    counted: Experiment | None
-    further: tuple[Experiment, ...]
-    not_repeated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,79 +82,6 @@ def make_models(history: History, models_path: Path, findings_path: Path, table_
     further = [name for experiment in material.further for name in experiment.metrics]
     names = dict.fromkeys((*campaign.config.metrics, *campaign.config.extra_metrics, *further))
     write_models(models_path, [sets[name] for name in names if name in sets])
-
-
-def gather(history: History) -> Material:
-    """Read what the runs so far have measured, for the models of the last plan.
-
-    Where counts refute that work repeats along steps, only runs with the full number of these count.
-    """
-    session, plan = history.session, history.plans[-1]
-    campaign, config = session.campaign, session.campaign.config
-    parameters = campaign.parameters
-    runs = [run for run in history.runs if run.purpose is plan.modelled]
-    modelled, counted = _counted(campaign, runs)
-    refuted = {} if counted is None else not_repeated(counted, campaign.steps)
-    if refuted:
-        full = {name: campaign.steps[name] for name in refuted}
-        runs = [run for run in runs if has_all_steps(run.point, full)]
-        modelled, counted = _counted(campaign, runs)
-    earlier = config.model.pool_filters == "auto" and not plan.pilot
-    poolable = [
-        run for run in modelled if earlier or (run.mode is not Mode.EFFORT and run.filter_text == plan.filter_text)
-    ]
-    pooled = pooled_times(history, poolable, parameters, plan.filter_text)
-    if plan.modelled is Purpose.MODEL:
-        pooled = with_foreign(campaign, pooled)
-    timed = None if pooled is None else pooled.table
-    tree = None if timed is None else timed.tree
-    added = (feature.table(history, modelled, tree) for feature in FEATURES if feature.table is not None)
-    further = tuple(experiment for experiment in added if experiment is not None)
-    if timed is not None and config.model.waiting == "auto":
-        timed = without_waiting_at(as_array(crowded_points(history, modelled), parameters), timed, counted)
-    return Material(plan.filter_text, runs, modelled, pooled, timed, counted, further, refuted)
-
-
-def _counted(campaign: Campaign, runs: Iterable[FinishedRun]) -> tuple[list[FinishedRun], Experiment | None]:
-    """Return the runs of call paths' models, and their counts.
-
-    These have numbers only: they are made at the target's choices.
-    """
-    at, choices = campaign.target, campaign.choices
-    modelled = collect.in_store(run for run in runs if all(run.point[name] == at[name] for name in choices))
-    counting = (Mode.TIME,) if campaign.counts_with_times else COUNTING
-    wanted = [run for run in modelled if run.mode in counting] if counted_metrics(campaign.config.metrics) else []
-    return modelled, collect.counts_of(wanted, campaign.parameters)
-
-
-def without_waiting_at(at: NDArray[np.float64], timed: Experiment, counted: Experiment | None) -> Experiment:
-    """Return times without those of call paths that can wait, at points with more ranks and threads than cores.
-
-    There ranks wait until others leave the core, for as long as the operating system lets them: nothing of that holds
-    on a machine with a core for each rank. Computation has CPU times.
-
-    Parameters
-    ----------
-    at
-        Shape (point, parameter): these points.
-    counted
-        Counts, which show who polls.
-    """
-    points = are_in(timed.points, at)
-    if not points.any():
-        return timed
-    cells = np.ix_(waiting_rows(timed.tree, None if counted is None else counted.tree), points)
-    values = dict(timed.values)
-    for name in uncounted(timed.metrics):
-        values[name] = timed.values[name].copy()
-        values[name][cells] = np.nan
-    return replace(timed, values=values)
-
-
-def are_in(points: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return shape (point,): whether each of `points`, shape (point, parameter), is one of `others`."""
-    known = set(map(tuple, others.tolist()))
-    return np.array([tuple(point) in known for point in points.tolist()], dtype=bool)
 
 
 def _timed_metrics(campaign: Campaign) -> list[str]:

@@ -17,9 +17,8 @@ from buran.modeling.priors.steps import Repeats
 from buran.reporting.summary import AccountItem, simulated
 from buran.wording import counted
 from buran.workflow import program
-from buran.workflow.collect import in_store
 from buran.workflow.findings import Findings
-from buran.workflow.history import FinishedRun, History, baseline
+from buran.workflow.history import FinishedRun, History, baseline, in_store
 from buran.workflow.overhead import missed_limit
 from buran.workflow.views.changes import lost_in_words
 

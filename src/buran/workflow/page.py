@@ -19,8 +19,7 @@ from buran.reporting.headline import Headline
 from buran.reporting.html import render_page
 from buran.reporting.page import Iteration, IterationPoint, as_csv, page_data
 from buran.reporting.text import answers_of, first_screen, render
-from buran.workflow.collect import in_store
-from buran.workflow.history import History, estimated_times, overhead
+from buran.workflow.history import History, estimated_times, in_store, overhead
 
 PAGE, TEXT, CSV, DATA = "report.html", "report.txt", "report.csv", "page.json"
 SCREEN = "summary.txt"

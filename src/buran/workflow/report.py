@@ -35,11 +35,11 @@ from buran.reporting.headline import headline_of
 from buran.reporting.summary import CampaignSummary
 from buran.wording import Category
 from buran.workflow import program
-from buran.workflow.collect import in_store, profiles_of
+from buran.workflow.collect import profiles_of
 from buran.workflow.correct import correct_kernels
 from buran.workflow.filter_list import current_list, overhead_by_point, recommended_filter
 from buran.workflow.findings import Findings
-from buran.workflow.history import FinishedRun, History, baseline, rules_of
+from buran.workflow.history import FinishedRun, History, baseline, in_store, rules_of
 from buran.workflow.notes import notes_of
 from buran.workflow.overhead import instrumentation
 from buran.workflow.page import course_of, measured_on, no_models, write_page

@@ -19,7 +19,8 @@ from buran.modeling.priors.resilient import PUBLISHED
 from buran.modeling.priors.waiting import Verdict
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.profile import Region
-from buran.workflow.model import of_steady_counts, without_waiting_at
+from buran.workflow.collect import without_waiting_at
+from buran.workflow.model import of_steady_counts
 from buran_studies.priors.sparse import effort_points, time_points
 
 ALL = {

@@ -21,8 +21,8 @@ from buran.reporting.content import Reach, Report, reach_at, reach_of, reach_tex
 from buran.reporting.html import table_section
 from buran.reporting.tables import section
 from buran.wording import counted, named
-from buran.workflow.collect import in_store, of_whole_program
-from buran.workflow.history import OF_THE_PROGRAM, FinishedRun, History, run_times
+from buran.workflow.collect import of_whole_program
+from buran.workflow.history import OF_THE_PROGRAM, FinishedRun, History, in_store, run_times
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,7 @@ from buran.profiles.experiment.jsonl import read_jsonl
 from buran.profiles.metrics import metric_of
 from buran.reporting.content import Report, run_time_reach, target_values
 from buran.wording import named
-from buran.workflow.collect import in_store
-from buran.workflow.history import History, run_times
+from buran.workflow.history import History, in_store, run_times
 from buran.workflow.page import nodes_of
 
 RUN_TIME, PROGRAM = "run time", "whole program, not instrumented"

@@ -21,8 +21,9 @@ from buran.plugins.memory.keys import machine_of
 from buran.plugins.memory.machine_file import MachineFile
 from buran.plugins.memory.tuning import SPEED_NOISE
 from buran.profiles.startup import is_startup_or_shutdown
+from buran.workflow.collect import gather
 from buran.workflow.history import History
-from buran.workflow.model import accounts_of, gather, path_models
+from buran.workflow.model import accounts_of, path_models
 from buran.workflow.program import with_parts
 from buran.workflow.session import Session
 

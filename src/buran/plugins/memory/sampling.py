@@ -29,7 +29,7 @@ from buran.profiles.experiment.build import Run
 from buran.profiles.profile import Profile
 from buran.reporting.tables import brief
 from buran.workflow import collect
-from buran.workflow.history import FinishedRun, History
+from buran.workflow.history import FinishedRun, History, in_store
 
 USUAL_RATE = 64
 """Without a rate that is requested, that of runs that touch many lines, as native/reuse.c has it."""
@@ -115,7 +115,7 @@ def sample_notes(history: History) -> list[str]:
     """Say where samples of accesses are too thin, and where lines crowd into few sets of level 1."""
     campaign = history.session.campaign
     found = _Found(caches_kib(campaign), cache_ways(campaign))
-    for run in collect.in_store(run for run in history.runs if run.mode is Mode.MEMORY):
+    for run in in_store(run for run in history.runs if run.mode is Mode.MEMORY):
         found.add(read_profile(run.folder / PROFILE), str(run.point))
     lowered = [
         f"Accesses to memory were sampled at a lower rate at {', '.join(points)}: one cache line in {rate} in the end, "

@@ -62,7 +62,7 @@ def figures_in(patterns: tuple[str, ...], outputs: tuple[tuple[Path, ...], ...])
 
 def earlier_runs(keys: SanityKeys, history: History) -> list[str]:
     """Name the measured runs that do not meet the conditions: they were made before these were added."""
-    from buran.workflow.collect import in_store
+    from buran.workflow.history import in_store
 
     runs = list(in_store(history.runs))
     outputs = list(map(output_of, runs))

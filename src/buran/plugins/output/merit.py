@@ -25,8 +25,8 @@ from buran.reporting.content import Reach, Report, reach_at, reach_text
 from buran.reporting.html import table_section
 from buran.reporting.tables import section
 from buran.wording import named, word_of
-from buran.workflow.collect import in_store, of_whole_program, only
-from buran.workflow.history import OF_THE_PROGRAM, FinishedRun, History, run_times
+from buran.workflow.collect import of_whole_program, only
+from buran.workflow.history import OF_THE_PROGRAM, FinishedRun, History, in_store, run_times
 
 FIGURES = "figures.json"
 """Models of figures, for ``buran predict``."""

@@ -17,8 +17,7 @@ from buran.measurement.earlier_runs import measured_targets
 from buran.measurement.store import ledger
 from buran.measurement.store.ledger import Entry
 from buran.measurement.target import Target
-from buran.workflow.collect import lost
-from buran.workflow.history import FinishedRun, History
+from buran.workflow.history import FinishedRun, History, lost
 from buran.workflow.session import Session
 
 CAMPAIGN = "campaign.yaml"
