@@ -113,15 +113,15 @@ class Draft(RunCosts):
         return variants
 
     @cached_property
-    def to_sample(self) -> frozenset[Point]:
+    def to_sample(self) -> tuple[Point, ...]:
         """Where accesses to memory are sampled next, even if nothing else is wanted there.
 
         Points that nobody requested wait until times tell how each parameter acts, if there is a budget.
         """
         timed = [index for index, point in enumerate(self.question.points) if point in self.runs_before]
         if self._sampling_is_wanted or (self._unsampled and covered(self.question.space, timed)):
-            return frozenset(point for point in self._unsampled if self.samples(point))
-        return frozenset()
+            return tuple(point for point in self._unsampled if self.samples(point))
+        return ()
 
     def samples(self, point: Point) -> bool:
         """Tell whether accesses are sampled with the next runs of a point.
@@ -144,13 +144,12 @@ class Draft(RunCosts):
         return left is not None and core_s / 3600 <= HALF * (left - self.knowledge.spent_core_hours)
 
     @cached_property
-    def _unsampled(self) -> frozenset[Point]:
+    def _unsampled(self) -> dict[Point, None]:
+        """Points to sample at, in the order of the table: no plan may depend on the order of a set."""
         question, before = self.question, self.runs_before
-        return frozenset(
-            point
-            for point in question.sampled_points
-            if question.build(Mode.MEMORY, "", point).hash not in before.get(point, {})
-        )
+        sampled = (point for point in question.table if point in question.sampled_points)
+        unsampled = (p for p in sampled if question.build(Mode.MEMORY, "", p).hash not in before.get(p, {}))
+        return dict.fromkeys(unsampled)
 
     @cached_property
     def _sampling_is_wanted(self) -> bool:
