@@ -11,8 +11,7 @@ import pytest
 from buran import extensions
 from buran.planning.advise import advise
 from buran.planning.base import TWICE
-from buran.planning.bayes import expected_improvement
-from buran.planning.gpr import NOT_CONVERGED, fitted_process, repetition_weight, variance_of
+from buran.planning.gpr import NOT_CONVERGED, expected_improvement, fitted_process, repetition_weight, variance_of
 from buran.planning.observations import Observations
 from buran.planning.protocol import PlanningState
 from buran.planning.space import Space

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -110,8 +110,8 @@ def fit_metrics(campaign: Campaign, material: Material) -> dict[str, ModelSet]:
 
 
 def fit_resilient(
-    campaign: Campaign, material: Material, sets: Mapping[str, ModelSet]
-) -> tuple[Mapping[str, ModelSet], tuple[PathPrior, ...]]:
+    campaign: Campaign, material: Material, sets: dict[str, ModelSet]
+) -> tuple[dict[str, ModelSet], tuple[PathPrior, ...]]:
     """Put noise-resilient models in place of those of times, where counts tell growth; also say what of priors."""
     timed = material.timed
     if not campaign.counts_tell_growth or timed is None or "time" not in sets:
