@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -36,6 +36,9 @@ from buran.profiles.experiment.jsonl import read_jsonl
 from buran.profiles.experiment.table import Experiment
 from buran.workflow.findings import Findings
 from buran.workflow.session import Session
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 
 def rules_of(filter_text: str) -> str:
@@ -84,6 +87,11 @@ def read_plans(layout: Layout, campaign: str, length: int | None = None) -> tupl
             break
         plans.append(Plan.read(path))
     return tuple(plans)
+
+
+def _read_once(read: Callable[[Any, Key], Value]) -> cached_property[Callable[[Key], Value]]:
+    """Make a method remember what it returned, as long as its object lives."""
+    return cached_property(lambda history: cache(partial(read, history)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,10 +144,10 @@ class History:
         """Number of the next plan."""
         return len(self.plans)
 
-    @cached_property
-    def outcome(self) -> Callable[[str], BundleOutcome]:
-        """What became of a bundle."""
-        return cache(lambda bundle: BundleOutcome.read(self.layout.bundle_pointer(bundle)))
+    @_read_once
+    def outcome(self, bundle: str) -> BundleOutcome:
+        """Return what became of a bundle."""
+        return BundleOutcome.read(self.layout.bundle_pointer(bundle))
 
     def outcomes(self, plans: Iterable[Plan]) -> list[BundleOutcome]:
         """Return what became of the bundles of some plans."""
@@ -178,20 +186,16 @@ class History:
                     )
         return list(runs.values())
 
-    @cached_property
-    def run_record(self) -> Callable[[Path], RunRecord]:
-        """The record of a run, by its folder."""
-        return cache(read_run)
+    @_read_once
+    def run_record(self, folder: Path) -> RunRecord:
+        """Return the record of a run, by its folder."""
+        return read_run(folder)
 
-    @cached_property
-    def build_record(self) -> Callable[[str], BuildRecord | None]:
-        """The record of a build that succeeded; None if it did not, or is not made yet."""
-
-        def read(build: str) -> BuildRecord | None:
-            folder = self.layout.build(build)
-            return read_build(folder) if (folder / RECORD).is_file() else None
-
-        return cache(read)
+    @_read_once
+    def build_record(self, build: str) -> BuildRecord | None:
+        """Return the record of a build that succeeded; None if it did not, or is not made yet."""
+        folder = self.layout.build(build)
+        return read_build(folder) if (folder / RECORD).is_file() else None
 
     @cached_property
     def build_records(self) -> list[BuildRecord]:
@@ -199,25 +203,21 @@ class History:
         builds = dict.fromkeys(build.hash for plan in self.plans for build in plan.builds)
         return [record for build in builds if (record := self.build_record(build)) is not None]
 
-    @cached_property
-    def build_outcome(self) -> Callable[[str], BuildOutcome]:
-        """What became of a build."""
-        return cache(lambda build: BuildOutcome.read(self.layout.build_pointer(build)))
+    @_read_once
+    def build_outcome(self, build: str) -> BuildOutcome:
+        """Return what became of a build."""
+        return BuildOutcome.read(self.layout.build_pointer(build))
 
-    @cached_property
-    def features(self) -> Callable[[str], StaticFeatures | None]:
-        """What a build says of the program; None where its backend knows nothing."""
+    @_read_once
+    def features(self, build: str) -> StaticFeatures | None:
+        """Return what a build says of the program; None where its backend knows nothing."""
+        path = self.layout.build(build) / STATIC
+        return StaticFeatures.from_jsonl(path.read_text(encoding="utf-8"), path) if path.is_file() else None
 
-        def read(build: str) -> StaticFeatures | None:
-            path = self.layout.build(build) / STATIC
-            return StaticFeatures.from_jsonl(path.read_text(encoding="utf-8"), path) if path.is_file() else None
-
-        return cache(read)
-
-    @cached_property
-    def findings(self) -> Callable[[int], Findings]:
-        """What an iteration found out in addition to its models."""
-        return cache(lambda iteration: Findings.read(self.layout.findings(self.campaign, iteration)))
+    @_read_once
+    def findings(self, iteration: int) -> Findings:
+        """Return what an iteration found out in addition to its models."""
+        return Findings.read(self.layout.findings(self.campaign, iteration))
 
     @property
     def newest_findings(self) -> Iterator[Findings]:
@@ -226,35 +226,22 @@ class History:
             if self.layout.findings(self.campaign, plan.iteration).is_file():
                 yield self.findings(plan.iteration)
 
-    @cached_property
-    def models(self) -> Callable[[int], Mapping[str, ModelSet]]:
-        """The models after an iteration, by metric."""
+    @_read_once
+    def models(self, iteration: int) -> Mapping[str, ModelSet]:
+        """Return the models after an iteration, by metric."""
+        return {models.metric: models for models in read_models(self.layout.models(self.campaign, iteration))}
 
-        def read(iteration: int) -> Mapping[str, ModelSet]:
-            sets = read_models(self.layout.models(self.campaign, iteration))
-            return {models.metric: models for models in sets}
+    @_read_once
+    def table(self, iteration: int) -> Experiment | None:
+        """Return what was measured up to an iteration; None if nothing was."""
+        path = self.layout.table(self.campaign, iteration)
+        return read_jsonl(path) if path.stat().st_size else None
 
-        return cache(read)
-
-    @cached_property
-    def table(self) -> Callable[[int], Experiment | None]:
-        """What was measured up to an iteration; None if nothing was."""
-
-        def read(iteration: int) -> Experiment | None:
-            path = self.layout.table(self.campaign, iteration)
-            return read_jsonl(path) if path.stat().st_size else None
-
-        return cache(read)
-
-    @cached_property
-    def filter(self) -> Callable[[int], str | None]:
-        """The filter that an iteration is built with, with its comments; None where none was decided."""
-
-        def read(iteration: int) -> str | None:
-            path = self.layout.filter(self.campaign, iteration)
-            return path.read_text(encoding="utf-8") if path.is_file() else None
-
-        return cache(read)
+    @_read_once
+    def filter(self, iteration: int) -> str | None:
+        """Return the filter that an iteration is built with, with its comments; None where none was decided."""
+        path = self.layout.filter(self.campaign, iteration)
+        return path.read_text(encoding="utf-8") if path.is_file() else None
 
 
 def lost(runs: Iterable[FinishedRun]) -> list[FinishedRun]:

@@ -158,11 +158,8 @@ def wishes_of(session: Session) -> Wishes:
 def _decide(history: History, verdicts: dict[str, FunctionVerdict]) -> tuple[str, dict[str, FunctionVerdict]]:
     last = history.iteration - 1
     findings = history.findings(last)
-    if not history.session.campaign.config.refinement.enabled or len(findings.tree) == 0:
-        return findings.filter_text, {}
-    if not _tells_growth(history, last):
-        return findings.filter_text, {}
-    chosen = refinement_of(history, last, verdicts)
+    enabled = history.session.campaign.config.refinement.enabled and len(findings.tree) > 0
+    chosen = refinement_of(history, last, verdicts) if enabled and _tells_growth(history, last) else None
     if chosen is None:
         return findings.filter_text, {}
     too_expensive = chosen.prediction.visit_cost_s > visit_cost_s(history, last)
