@@ -204,7 +204,7 @@ def test_the_table_and_the_tree_show_another_metric(browser, tmp_path):
     said = report(table)
     data = data_of(said, table)
     path = tmp_path / "report.html"
-    path.write_text(render_page(said, data, ["tail"], {"compiler": "gcc"}, "", headline_about(said)))
+    path.write_text(render_page(said, data, {"compiler": "gcc"}, "", headline_about(said)))
     opened(browser, path)
     before = column(browser, 4)
     assert browser.execute_script("return [...document.getElementById('metric').options].map(each => each.value)") == [
@@ -231,7 +231,7 @@ def test_the_table_and_the_tree_show_another_metric(browser, tmp_path):
 
 def page_of(said, table, folder: Path) -> Path:
     path = folder / "report.html"
-    text = render_page(said, data_of(said, table), ["tail"], {"compiler": "gcc"}, "", headline_about(said))
+    text = render_page(said, data_of(said, table), {"compiler": "gcc"}, "", headline_about(said))
     path.write_text(text)
     return path
 
