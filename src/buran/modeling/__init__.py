@@ -3,7 +3,7 @@
 | package | content |
 |---|---|
 | `pmnf` | performance model normal form: terms, search, fit, quality |
-| `exact` | formulas of counts, which have no noise |
+| `exact` | formulas of counts, which have no noise, and efforts: what counts of call paths grow like |
 | `price` | the cost of a unit of counted work: regression, noise, and a Gaussian process for what is left |
 | `priors` | noise-resilient priors from counts |
 | `tensor` | models over many parameters by tensor completion (CPR) |

@@ -1,1 +1,1 @@
-"""Formulas that exact counts follow: solved modulo a prime, proven by more values than coefficients."""
+"""Formulas that exact counts follow, solved modulo a prime and proven by more values than coefficients; and efforts."""
