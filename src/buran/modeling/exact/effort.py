@@ -14,7 +14,7 @@ from buran.errors import UsageError
 from buran.modeling.numerics.least_squares import exponents
 from buran.modeling.numerics.tuning import FLOOR, MATTERS, NEARLY, OF_MEANS
 from buran.modeling.pmnf.alternative import cancels_through
-from buran.modeling.pmnf.candidates import Ids, Mask
+from buran.modeling.pmnf.candidates import Mask
 from buran.modeling.pmnf.derived import DerivedValue
 from buran.modeling.pmnf.fit import fit_models
 from buran.modeling.pmnf.powers import PowerLog, Spaces
@@ -121,19 +121,22 @@ def effort_of(
     if (values < 0).any():
         raise UsageError("counts cannot be negative", where=metric)
     single = over_repetitions(values, "median")
-    measured: Mask = np.array(np.isfinite(single), dtype=np.bool_)
+    measured = np.isfinite(single)
     used = measured.any(axis=0)
     present: Mask = np.asarray(measured[:, used].all(axis=1) & used.any())
     spread = over_repetitions(values, "max") - over_repetitions(values, "min")
-    differs = (np.nan_to_num(spread) > 0).any(axis=1) if exact else np.zeros(len(values), dtype=bool)
-    unsteady: Mask = np.array(differs, dtype=np.bool_)
+    unsteady: Mask = np.asarray((np.nan_to_num(spread) > 0).any(axis=1) & exact)
     functions: list[ModelFunction | None] = [None] * len(values)
     residual = np.full(len(values), np.nan)
-    rows: Ids = np.flatnonzero(present & ~unsteady)
-    if len(rows):
-        fitted, residual[rows] = _functions(points[used], single[np.ix_(rows, used)], exact, space, variables)
-        for row, function in zip(rows.tolist(), fitted, strict=True):
-            functions[row] = function
+    rows, at = np.flatnonzero(present & ~unsteady), points[used]
+    seen = single[np.ix_(rows, used)]
+    fit = fit_models(at, seen, space=space, exact=np.full(len(rows), exact), variables=variables) if len(rows) else None
+    for row, counted, model in zip(rows.tolist(), seen, fit.models if fit else (), strict=True):
+        function = ModelFunction(0.0) if model is None else model.function
+        rest = misfit(at, counted[None], [function])[0]
+        limit = limit_of(at, counted) if exact and rest > OF_MEANS else None
+        functions[row] = function if limit is None else ModelFunction(limit)
+        residual[row] = rest if limit is None else misfit(at, counted[None], [ModelFunction(limit)])[0]
     steadiness = tuple(
         Steadiness.MISSING
         if not present[row]
@@ -202,19 +205,6 @@ def steadiness_of(points: Array, counts: Array, function: ModelFunction | None, 
     varied = float(((measured - measured.mean()) ** 2).sum())
     follows = residual <= STEADY and (gaps**2).sum() <= (1 - NEARLY) * varied
     return Steadiness.DATA_DEPENDENT if follows else Steadiness.UNEXPLAINED
-
-
-def _functions(
-    points: Array, values: Array, exact: bool, space: Spaces | None, variables: Sequence[Sequence[DerivedValue]]
-) -> tuple[list[ModelFunction], Array]:
-    fit = fit_models(points, values, space=space, exact=np.full(len(values), exact), variables=variables)
-    functions = [ModelFunction(0.0) if model is None else model.function for model in fit.models]
-    residual = misfit(points, values, functions)
-    for row in np.flatnonzero(residual > OF_MEANS).tolist() if exact else ():
-        if (limit := limit_of(points, values[row])) is not None:
-            functions[row] = ModelFunction(limit)
-            residual[row] = misfit(points, values[[row]], [functions[row]])[0]
-    return functions, residual
 
 
 def limit_of(points: Array, counts: Array) -> float | None:

@@ -195,16 +195,10 @@ def _judged(model: Model, points: Array, values: Array, weights: Array) -> Model
         alternatives.append(
             replace(alternative, covariance=tuple(map(tuple, covariance.tolist())), noise=noise, degrees=degrees)
         )
-    predicted = model.function.evaluate(points)[None]
-    size = 1 + len(model.function.terms)
-    error = float(np.abs((values - predicted[0]) * weights).mean())
-    missed = float(smape(predicted, values[None])[0])
-    quality = Quality(
-        len(points),
-        missed,
-        missed,
-        error,
-        float(adjusted_r2(predicted, values[None], np.array([size]))[0]),
-        float(rss(predicted, values[None])[0]),
-    )
+    seen, predicted = values[None], model.function.evaluate(points)[None]
+    size = np.array([1 + len(model.function.terms)])
+    figures = smape(predicted, seen), adjusted_r2(predicted, seen, size), rss(predicted, seen)
+    missed, explained, squares = (float(figure[0]) for figure in figures)
+    error = float(np.abs((seen - predicted) * weights).mean())
+    quality = Quality(len(points), missed, missed, error, explained, squares)
     return replace(model, quality=quality, alternatives=tuple(alternatives))
