@@ -253,7 +253,7 @@ def _by_share(models: ModelSet, at: Mapping[str, float] | None = None) -> tuple[
 
 def as_json(sets: Mapping[str, ModelSet], at: Mapping[str, float] | None = None, level: float = 0.9) -> str:
     """Return a models file; with a point, it holds the predictions as well."""
-    from buran.modeling.pmnf import models_to_json
+    from buran.modeling.pmnf.model_set import models_to_json
 
     data = models_to_json(tuple(sets.values()))
     if at is not None:

@@ -13,7 +13,7 @@ import pytest
 
 from buran.campaign.expressions import written_out
 from buran.modeling.pmnf import Factor, ModelFunction, PowerLog, Term, fit_models, format_function
-from buran.modeling.pmnf.derived import DerivedValue, with_blocks
+from buran.modeling.pmnf.derived import DerivedValue, variables_of
 from buran.modeling.pmnf.model import Model
 from buran.modeling.pmnf.text import growth_class
 
@@ -30,7 +30,7 @@ def model_of(count: Count, given: list[DerivedValue]) -> Model:
         POINTS,
         counted(count, given, POINTS)[None],
         exact=np.array([True]),
-        variables=with_blocks(given, NAMES, POINTS),
+        variables=variables_of({each.name: each.text for each in given}, NAMES, POINTS),
     ).models[0]
     assert model is not None
     return model
@@ -72,7 +72,7 @@ def test_what_the_parameters_explain_alone_needs_no_variable() -> None:
 
 def test_no_formula_comes_from_random_numbers() -> None:
     random = np.random.default_rng(3).integers(1, 10**6, (20, len(POINTS))).astype(float)
-    groups = with_blocks([*EDGES, *CELLS], NAMES, POINTS)
+    groups = variables_of({each.name: each.text for each in (*EDGES, *CELLS)}, NAMES, POINTS)
     models = fit_models(POINTS, random, exact=np.ones(20, dtype=bool), variables=groups).models
     assert all(model is not None and model.quality.error > 0 for model in models)
 

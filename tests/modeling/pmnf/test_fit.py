@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from buran.errors import UsageError
-from buran.modeling.pmnf import SearchOptions, fit_models, full_space, predict, relative_weights
+from buran.modeling.pmnf import SearchOptions, fit_models, full_space, predict
 from buran.modeling.pmnf.beam import leave_one_out
+from buran.modeling.pmnf.repetitions import relative_weights
 
 SIZES = np.array([[8.0], [16.0], [24.0], [32.0], [48.0]])
 GRID = np.array([(p, n) for p in (1.0, 2.0, 4.0, 8.0, 16.0) for n in (8.0, 16.0, 24.0, 32.0, 48.0)])

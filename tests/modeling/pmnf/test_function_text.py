@@ -14,10 +14,9 @@ from buran.modeling.pmnf import (
     PowerLog,
     Term,
     format_function,
-    format_largest,
     growth_class,
-    python_names,
 )
+from buran.modeling.pmnf.text import format_largest, python_names
 
 FUNCTION = ModelFunction(
     2.5,

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from buran.modeling.pmnf import Scatter, SearchOptions, fit_models
-from buran.modeling.pmnf.repetitions import scatter_of
+from buran.modeling.pmnf import SearchOptions, fit_models
+from buran.modeling.pmnf.repetitions import Scatter, scatter_of
 
 SIZES = np.array([[4.0], [8], [16], [32], [64]])
 GRID = np.array([[p, n] for p in (4.0, 8, 16, 32, 64) for n in (10.0, 20, 30, 40, 50)])

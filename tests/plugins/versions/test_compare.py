@@ -10,7 +10,7 @@ import pytest
 from buran.errors import UsageError
 from buran.modeling.experiments import model_experiment
 from buran.modeling.pmnf import fit_models
-from buran.modeling.pmnf.derived import DerivedValue, with_blocks
+from buran.modeling.pmnf.derived import DerivedValue, variables_of
 from buran.plugins.versions.compare import compare_sides, faster_in
 from buran.plugins.versions.condition import Condition, broken_by
 from buran.plugins.versions.difference import Comparison, Difference
@@ -181,6 +181,7 @@ def test_growth_with_values_that_are_rounded_is_compared_along_their_parameters(
     names, points = ("p", "n"), np.array([(p, n) for p in (1, 2, 3, 4, 6, 8) for n in range(9, 17)], dtype=float)
     given = [DerivedValue.of(f"c{i}", f"floor(0.73 * n / grid3(p, {i}))", names) for i in (1, 2, 3)]
     x, y, z = (value.evaluate(points) for value in given)
-    values, variables = np.stack([7 * x * y, 7 * x * y * z]), with_blocks(given, names, points)
+    values = np.stack([7 * x * y, 7 * x * y * z])
+    variables = variables_of({each.name: each.text for each in given}, names, points)
     faces, cells = fit_models(points, values, exact=np.array([True, True]), variables=variables).models
     assert faces is not None and cells is not None and faster_in(faces, cells, 2) == (1,)

@@ -135,34 +135,21 @@ def neighbours(
 
 
 def variables_of(derived: Mapping[str, str], names: Sequence[str], points: Array) -> list[list[DerivedValue]]:
-    """Return groups of variables that terms may have together, as `with_blocks`.
+    """Return groups of variables that terms may have together.
+
+    The first one is what is derived. The others are the blocks of a whole parameter that is divided by another one
+    (rounded down, up, and what remains) or by all derived grid edges (rounded down; rounded up).
 
     Parameters
     ----------
     derived
-        Values that the program derives from its parameters: expressions by name.
-    names, points
-        As for `with_blocks`.
-    """
-    values = [DerivedValue.of(name, text, names) for name, text in derived.items()]
-    return with_blocks([value for value in values if value.parameters], names, points)
-
-
-def with_blocks(given: Sequence[DerivedValue], names: Sequence[str], points: Array) -> list[list[DerivedValue]]:
-    """Return groups of variables that terms may have together.
-
-    The first one is what was `given`. The others are the blocks of a whole parameter that is divided by another one
-    (rounded down, up, and what remains) or by all given grid edges (rounded down; rounded up).
-
-    Parameters
-    ----------
-    given
-        Such as the named values of a campaign file.
+        Values that the program derives from its parameters, such as those of a campaign file: expressions by name.
     names
         Names of the parameters, in the order of the columns of `points` (point, parameter).
     """
+    given = [value for name, text in derived.items() if (value := DerivedValue.of(name, text, names)).parameters]
     whole = [p for p, column in enumerate(points.T) if (column == np.rint(column)).all() and (column >= 1).all()]
-    out = [list(given)]
+    out = [given]
     for p in whole:
         name, column = names[p], points[:, p]
         others = [q for q in whole if q != p and (column > points[:, q]).any() and (column % points[:, q]).any()]

@@ -217,8 +217,8 @@ def fit_growth(
 def _growth(
     points: Array, logs: Array, axes: tuple[Axis, ...], free: tuple[int, ...], random: np.random.Generator
 ) -> Extrapolation:
-    lines = (_lines(points, logs, axes, 8, 1, 1e-1, random) for _ in range(_LINES))
-    models = (_fit_monomials(points, logs, axes), *lines)
+    lines = [_lines(points, logs, axes, 8, 1, 1e-1, random) for _ in range(_LINES)]
+    models: tuple[GrowthModel, ...] = (_fit_monomials(points, logs, axes), *lines)
     return Extrapolation(free, models, _slopes(points, logs, axes, random), "", np.zeros((0, 1)))
 
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import solveh_banded
 
 from buran.modeling.tensor.axes import Array, Axis, Whole
@@ -168,7 +170,7 @@ def _sweep(coordinates: Coordinates, values: Array, modes: Sequence[_Mode], part
     """Improve all modes once, in place."""
     # Products are in single precision, for speed: their rounding is far below the ridge.
     # prod_{i > j} u_i for each mode j, then prod_{i < j} u_i on the way
-    after = [np.ones((len(values), options.rank), np.float32)]
+    after: list[NDArray[Any]] = [np.ones((len(values), options.rank), np.float32)]
     for j in range(len(modes) - 1, 0, -1):
         after.append(after[-1] * coordinates.rows(j, part.factors[j].astype(np.float32)))
     rest, before, constant = values - part.additive(coordinates), after[0].copy(), np.ones((len(values), 1), np.float32)
