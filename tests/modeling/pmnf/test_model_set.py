@@ -102,5 +102,5 @@ def test_other_files_are_refused(tmp_path, content):
 
 
 def test_models_and_call_paths_must_match():
-    with pytest.raises(ValueError, match="0 .* 1 "):
+    with pytest.raises(ValueError, match=r"0 .* 1 "):
         ModelSet(("p",), "time", "sec", ("main",), (), "mean", "median", ())

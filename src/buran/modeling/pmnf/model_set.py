@@ -100,7 +100,7 @@ class ModelSet:
     def to_json(self) -> dict[str, Any]:
         """Return plain dictionaries, lists, texts and numbers; NaN as None."""
         prepare([model.alternatives for model in self.models if model is not None])
-        processes = _Processes()
+        processes: _Processes = {}
         call_paths = [
             {"call_path": path, "model": None if model is None else _model_to_json(model, processes)}
             for path, model in zip(self.call_paths, self.models, strict=True)
@@ -112,7 +112,7 @@ class ModelSet:
             "aggregate": self.aggregate,
             "repetition": self.repetition,
             "points": [list(point) for point in self.points],
-            "processes": [process.to_json() for process in processes.kept],
+            "processes": [process.to_json() for _, process in processes.values()],
             "call_paths": call_paths,
         }
 
@@ -255,19 +255,8 @@ def read_models(path: Path) -> tuple[ModelSet, ...]:
     )
 
 
-class _Processes:
-    """The processes of a file, each written once."""
-
-    def __init__(self) -> None:
-        self.kept: list[Process] = []
-        self._number: dict[int, int] = {}
-
-    def number(self, process: Process) -> int:
-        """Return the place of a process, which is entered if it is new."""
-        if id(process) not in self._number:
-            self._number[id(process)] = len(self.kept)
-            self.kept.append(process)
-        return self._number[id(process)]
+_Processes = dict[int, tuple[int, Process]]
+"""The processes of a file, each written once: by identity its place and itself."""
 
 
 def _prediction_to_json(model: Model, processes: _Processes) -> dict[str, Any]:
@@ -275,7 +264,9 @@ def _prediction_to_json(model: Model, processes: _Processes) -> dict[str, Any]:
     left_over = model.discrepancy
     out: dict[str, Any] = {"function": model.function.to_json()}
     if left_over is not None:
-        out["discrepancy"] = {"process": processes.number(left_over.process), "logs": left_over.logs.tolist()}
+        process = left_over.process
+        place, _ = processes.setdefault(id(process), (len(processes), process))
+        out["discrepancy"] = {"process": place, "logs": left_over.logs.tolist()}
     if model.parts:
         out["parts"] = [_prediction_to_json(part, processes) for part in model.parts]
     return out
@@ -295,13 +286,9 @@ def _prediction_from_json(data: JsonObject, processes: Sequence[Process]) -> dic
 
 
 def _model_to_json(model: Model, processes: _Processes) -> dict[str, Any]:
-    quality: dict[str, Any] = {"points": model.quality.points}
-    for name in _FIGURES:
-        value = getattr(model.quality, name)
-        quality[name] = value if math.isfinite(value) else None
     return {
         **_prediction_to_json(model, processes),
-        "quality": quality,
+        "quality": {name: value if math.isfinite(value) else None for name, value in vars(model.quality).items()},
         "alternatives": [
             {
                 "function": alternative.function.to_json(),

@@ -157,9 +157,11 @@ def encode(columns: Sequence[NDArray[Any]], axes: Sequence[Axis], unseen: Unseen
 
 def _codes(column: NDArray[Any], axis: Axis, unseen: Unseen) -> Whole:
     texts = isinstance(axis.categories[0], str)
-    if texts != (column.dtype == object):
-        column = np.asarray([str(value) for value in column], dtype=object) if texts else _numbers(column, axis)
-    categories = np.asarray(axis.categories, dtype=object if texts else np.float64)
+    try:
+        column = np.asarray([str(each) if texts else float(each) for each in column], dtype=object if texts else None)
+    except ValueError:
+        raise InputError(f"parameter {axis.name}: its categories are numbers, and a text is given") from None
+    categories = np.asarray(axis.categories, dtype=column.dtype)
     index = np.minimum(np.searchsorted(categories, column), len(categories) - 1)
     known = np.asarray(categories[index] == column)
     if not known.all() and unseen == "error":
@@ -170,13 +172,6 @@ def _codes(column: NDArray[Any], axis: Axis, unseen: Unseen) -> Whole:
             hint="measure it, or take the mean of all categories with unseen='mean'",
         )
     return np.where(known, index, -1).astype(np.int64)
-
-
-def _numbers(column: NDArray[Any], axis: Axis) -> Array:
-    try:
-        return np.asarray(column, dtype=np.float64)
-    except ValueError:
-        raise InputError(f"parameter {axis.name}: its categories are numbers, and a text is given") from None
 
 
 def too_far(points: Array, axes: Sequence[Axis], free: Sequence[int]) -> NDArray[np.bool_]:
