@@ -256,7 +256,7 @@ def read_models(path: Path) -> tuple[ModelSet, ...]:
 
 
 _Processes = dict[int, tuple[int, Process]]
-"""The processes of a file, each written once: by identity its place and itself."""
+"""The processes of a file, each written once: by identity its number and itself."""
 
 
 def _prediction_to_json(model: Model, processes: _Processes) -> dict[str, Any]:
@@ -265,8 +265,8 @@ def _prediction_to_json(model: Model, processes: _Processes) -> dict[str, Any]:
     out: dict[str, Any] = {"function": model.function.to_json()}
     if left_over is not None:
         process = left_over.process
-        place, _ = processes.setdefault(id(process), (len(processes), process))
-        out["discrepancy"] = {"process": place, "logs": left_over.logs.tolist()}
+        number, _ = processes.setdefault(id(process), (len(processes), process))
+        out["discrepancy"] = {"process": number, "logs": left_over.logs.tolist()}
     if model.parts:
         out["parts"] = [_prediction_to_json(part, processes) for part in model.parts]
     return out
