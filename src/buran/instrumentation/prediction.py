@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from buran.errors import UsageError
+from buran.modeling.numerics.tuning import ALLOWANCE
 from buran.modeling.pmnf import ModelSet
 from buran.modeling.pmnf.model_set import allowed_times
-from buran.modeling.pmnf.tuning import ALLOWANCE
 from buran.profiles.profile import SEPARATOR, CallTree, Region
 from buran.profiles.startup import is_startup_or_shutdown
 

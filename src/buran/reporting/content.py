@@ -12,8 +12,8 @@ from buran.campaign.point import Value
 from buran.files import Stored
 from buran.instrumentation.filter_list import FilterList
 from buran.instrumentation.measured import Balance, FilterOverhead, Overhead, PointOverhead
+from buran.modeling.numerics.tuning import ALLOWANCE
 from buran.modeling.pmnf.model_set import ModelSet, allowed_times
-from buran.modeling.pmnf.tuning import ALLOWANCE
 from buran.modeling.priors.campaign import PathPrior
 from buran.profiles.startup import is_startup_or_shutdown
 from buran.reporting.summary import CampaignSummary

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from buran.features import sections_of
+from buran.modeling.numerics.tuning import ALLOWANCE
 from buran.modeling.pmnf.model_set import at_the_end
 from buran.modeling.pmnf.structures import undecided
 from buran.modeling.pmnf.text import format_largest
-from buran.modeling.pmnf.tuning import ALLOWANCE
 from buran.reporting.content import (
     LEVEL,
     Answer,

@@ -14,8 +14,7 @@ from buran.modeling.correction.base import BaseModel
 from buran.modeling.correction.formula import Array
 from buran.modeling.correction.terms import CorrectionTerm, Growth, TermModel, Threshold
 from buran.modeling.numerics.least_squares import orthogonal_part
-from buran.modeling.numerics.tuning import COMBINATIONS
-from buran.modeling.pmnf.tuning import BEAM
+from buran.modeling.numerics.tuning import BEAM, COMBINATIONS
 
 # Terms. Tuned: no record of its own; choices were made on the seeds 7001 and 7003 (evidence/correction.md).
 MOST_TERMS = 3

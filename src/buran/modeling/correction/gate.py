@@ -13,8 +13,7 @@ from buran.modeling.correction.corrected import FORWARD_SHARE, Corrected
 from buran.modeling.correction.formula import Array
 from buran.modeling.numerics.gaussian_process import spread_evenly
 from buran.modeling.numerics.intervals import of_mean
-from buran.modeling.numerics.tuning import COMBINATIONS, MATTERS
-from buran.modeling.pmnf.tuning import ALLOWANCE
+from buran.modeling.numerics.tuning import ALLOWANCE, COMBINATIONS, MATTERS
 
 # Points up to which they are left out one by one; more are divided into this number of parts. Tuned: no record of
 # its own; choices were made on the seeds 7001 and 7003 (evidence/correction.md).

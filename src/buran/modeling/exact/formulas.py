@@ -34,7 +34,7 @@ from buran.modeling.exact.rational import (
     term_residues,
 )
 from buran.modeling.numerics.modular import PRIME, Residues, inverse, reduced, solved, spans
-from buran.modeling.numerics.tuning import FEW
+from buran.modeling.numerics.tuning import BEAM, FEW, MARGIN_BITS, REACH
 from buran.modeling.pmnf.alternative import Alternative
 from buran.modeling.pmnf.candidates import Ids
 from buran.modeling.pmnf.derived import DerivedValue
@@ -43,7 +43,6 @@ from buran.modeling.pmnf.search import SearchOptions
 from buran.modeling.pmnf.structures import OpenStructure, with_structures
 from buran.modeling.pmnf.terms import Array, ModelFunction, summed
 from buran.modeling.pmnf.terms import product as modelled_product
-from buran.modeling.pmnf.tuning import BEAM, MARGIN_BITS, REACH
 
 Formula = tuple[ModelFunction, float]  # with the bits that speak for it
 Product = tuple[int, ...]  # for each parameter 0 for the constant, else 1 + place in the table of its terms

@@ -14,13 +14,12 @@ import numpy as np
 
 from buran.modeling.numerics.modular import PRIME, Residues, checks, inverse, residues
 from buran.modeling.numerics.modular import product as modular_product
-from buran.modeling.numerics.tuning import COMBINATIONS, FEW
+from buran.modeling.numerics.tuning import COMBINATIONS, FEW, MARGIN_BITS
 from buran.modeling.pmnf.candidates import Ids, Mask
 from buran.modeling.pmnf.derived import DerivedValue, neighbours
 from buran.modeling.pmnf.powers import Array, BasisFunction, PowerLog
 from buran.modeling.pmnf.search import SearchOptions
 from buran.modeling.pmnf.terms import Factor, Term, product
-from buran.modeling.pmnf.tuning import MARGIN_BITS
 
 # Bits that the terms of one parameter may cost together. Tuned: judgement.
 MOST_BITS = 12

@@ -13,11 +13,10 @@ import numpy as np
 
 from buran.modeling.numerics import intervals
 from buran.modeling.numerics.intervals import ROUNDING
-from buran.modeling.numerics.tuning import FEW, MATTERS
+from buran.modeling.numerics.tuning import FEW, MATTERS, REACH
 from buran.modeling.pmnf.candidates import Mask
 from buran.modeling.pmnf.powers import NO_GROWTH, PowerLog
 from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term, predict
-from buran.modeling.pmnf.tuning import REACH
 from buran.modeling.price.discrepancy import Discrepancy, left_over_at
 
 # Of the weight, at which the hypotheses of a call path are divided, each part with one that stands for it. Tuned: of

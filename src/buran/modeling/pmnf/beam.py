@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.modeling.numerics.least_squares import best
+from buran.modeling.numerics.tuning import BEAM
 from buran.modeling.pmnf.candidates import DEPENDENT, Ids, Mask, TermTable
 from buran.modeling.pmnf.terms import Array
-from buran.modeling.pmnf.tuning import BEAM
 
 BOUND = 1e-9  # 1 - leverage of a point that fixes a coefficient alone
 Criterion = Literal["error", "smape"]

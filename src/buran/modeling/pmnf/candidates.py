@@ -10,9 +10,8 @@ from math import comb, prod
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.modeling.numerics.tuning import COMBINATIONS, FEW
+from buran.modeling.numerics.tuning import BEAM, COMBINATIONS, FEW, REACH
 from buran.modeling.pmnf.powers import Array, BasisFunction
-from buran.modeling.pmnf.tuning import BEAM, REACH
 
 Ids = NDArray[np.int64]
 Mask = NDArray[np.bool_]

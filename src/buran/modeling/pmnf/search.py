@@ -14,6 +14,7 @@ from threadpoolctl import ThreadpoolController
 
 from buran.errors import UsageError
 from buran.modeling.numerics.least_squares import best
+from buran.modeling.numerics.tuning import BEAM, PROGRESS
 from buran.modeling.pmnf.beam import (
     ROUNDING_ERROR,
     BestHypotheses,
@@ -40,7 +41,6 @@ from buran.modeling.pmnf.candidates import (
 )
 from buran.modeling.pmnf.powers import Spaces, space_of
 from buran.modeling.pmnf.terms import Array
-from buran.modeling.pmnf.tuning import BEAM, PROGRESS
 
 Progress = Callable[[int], None]
 _CHUNK_BYTES = 3_000_000  # of one working array; larger ones fall out of the cache

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from buran.errors import UsageError
-from buran.modeling.numerics.tuning import FEW, WORTH
+from buran.modeling.numerics.tuning import DEVIATIONS, FEW, WORTH
 from buran.modeling.pmnf.alternative import Alternative, with_other_growth
 from buran.modeling.pmnf.candidates import Mask
 from buran.modeling.pmnf.fit import with_discrepancies
@@ -17,7 +17,6 @@ from buran.modeling.pmnf.model import Model, Quality, adjusted_r2, rss, smape
 from buran.modeling.pmnf.repetitions import PointNoise
 from buran.modeling.pmnf.structures import OpenStructure, with_structures
 from buran.modeling.pmnf.terms import Array, ModelFunction, Term, parts_of
-from buran.modeling.pmnf.tuning import DEVIATIONS
 from buran.modeling.price.discrepancy import Along
 from buran.modeling.price.regression import LEAST_NOISE, OUTLIERS, Belief, Fitted, regress
 from buran.modeling.priors.prior import Prior
