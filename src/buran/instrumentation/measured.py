@@ -274,18 +274,10 @@ def balance_of(profile: Profile, least_share: float = 0.01) -> tuple[Balance, ..
     seconds = by_region(tree, profile.exclusive("time"))
     seconds[[region.name in STARTUP for region in tree.regions]] = 0.0
     mean, most = seconds.mean(axis=1), seconds.max(axis=1)
-    whole = float(mean.sum())
-    lost: Floats = (most - mean) / whole if whole > 0 else np.zeros_like(mean)
-    chosen = np.flatnonzero((lost >= least_share) & (most > 0))
-    return tuple(
-        Balance(
-            tree.regions[i].name,
-            float(mean[i]),
-            float(most[i]),
-            float(lost[i]),
-            float(mean[i] / most[i]),
-            float((most[i] - mean[i]) / most[i] * number / (number - 1)),
-            float(seconds[i].std() / mean[i]),
-        )
-        for i in chosen[np.argsort(-lost[chosen], kind="stable")].tolist()
-    )
+    lost: Floats = (most - mean) / (float(mean.sum()) or 1.0)
+    order = np.argsort(-lost, kind="stable")
+    order = order[((lost >= least_share) & (most > 0))[order]]
+    mean, most, spread = mean[order], most[order], seconds[order].std(axis=1)
+    uneven = (most - mean) / most * number / (number - 1)
+    columns = np.stack([mean, most, lost[order], mean / most, uneven, spread / mean], axis=1)
+    return tuple(Balance(tree.regions[i].name, *row) for i, row in zip(order, columns.tolist(), strict=True))

@@ -44,8 +44,10 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     for star, one, escaped, negation, members, char in _PIECE.findall(pattern):
         if star:
             parts.append("")
+        elif members:
+            parts[-1] += _bracket(negation, members)
         else:
-            parts[-1] += _bracket(negation, members) if members else "." if one else re.escape(escaped or char)
+            parts[-1] += "." if one else re.escape(escaped or char)
     first, *others = parts
     between = "".join(f"(?>.*?{part})" for part in others[:-1] if part)
     last = f".*{others[-1]}" if others else ""
