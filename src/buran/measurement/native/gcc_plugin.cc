@@ -31,6 +31,7 @@
 
 #include "plugin.h"
 #include "runtime.h"
+#include "static_lines.h"
 
 #include "gcc-plugin.h"
 #include "plugin-version.h"
@@ -564,18 +565,8 @@ void addMarkOfDetails() {
 }
 
 void describe(const std::vector<cgraph_node *> &Present, const std::set<cgraph_node *> &Hooked) {
-  const buran_filter &Filter = Settings::get().Filter;
-  std::vector<int> Lines, Matched;
-  for (size_t I = 0; I < Filter.count; I++) {
-    Lines.push_back(Filter.rules[I].line);
-    if (Filter.rules[I].matched)
-      Matched.push_back(I);
-  }
-  char Hash[17] = "";
-  if (Filter.count)
-    snprintf(Hash, sizeof Hash, "%016llx", static_cast<unsigned long long>(Filter.hash));
   StaticFeatures Features;
-  Features.beginUnit(absolutePath(main_input_filename), Hash, Lines, Matched);
+  Features.beginUnit(absolutePath(main_input_filename));
   for (cgraph_node *Node : Present)
     if (!DECL_EXTERNAL(Node->decl)) // described where it is defined
       Features.addFunction(Node->decl, Hooked.count(Node));

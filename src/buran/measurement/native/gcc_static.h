@@ -6,90 +6,57 @@
 
 class StaticFeatures {
 public:
-  void beginUnit(const std::string &Source, const std::string &Filter, const std::vector<int> &RuleLines,
-                 const std::vector<int> &Matched) {
-    std::string Taken;
+  void beginUnit(const std::string &Source) {
+    std::vector<std::string> Taken;
     cgraph_node *Node;
     FOR_EACH_FUNCTION(Node)
       if (!Node->alias && (Node->address_taken || DECL_VIRTUAL_P(Node->decl)))
-        Taken += (Taken.empty() ? "" : ", ") + quoted(symbolOf(Node->decl));
-    JsonLines.push_back("{\"unit\": " + quoted(Source) + ", \"filter\": " + quoted(Filter) +
-                        ", \"rules\": " + list(RuleLines) + ", \"matched\": " + list(Matched) +
-                        ", \"taken\": [" + Taken + "]}");
+        Taken.push_back(symbolOf(Node->decl));
+    Found.addUnit(Source, std::move(Taken));
   }
 
   void addFunction(tree Decl, bool Hooked) {
     function *Body = DECL_STRUCT_FUNCTION(Decl);
-    unsigned Blocks = 0, Instructions = 0, Branches = 0;
+    FunctionFeatures Of;
     std::set<std::pair<std::string, int>> Lines;
-    std::vector<std::pair<std::pair<std::string, unsigned>, unsigned>> Calls; // in the order of the source
     basic_block Block;
     FOR_EACH_BB_FN(Block, Body) {
-      Blocks++;
+      Of.Blocks++;
       for (gimple_stmt_iterator At = gsi_start_bb(Block); !gsi_end_p(At); gsi_next(&At)) {
         const gimple *Statement = gsi_stmt(At);
         if (!isInstruction(Statement))
           continue;
-        Instructions++;
-        Branches += gimple_code(Statement) == GIMPLE_COND || gimple_code(Statement) == GIMPLE_SWITCH;
+        Of.Instructions++;
+        Of.Branches += gimple_code(Statement) == GIMPLE_COND || gimple_code(Statement) == GIMPLE_SWITCH;
         expanded_location Where = expand_location(gimple_location(Statement));
         if (Where.file && Where.line)
           Lines.insert({Where.file, Where.line});
         std::string Callee = calleeOf(Statement);
         if (!Callee.empty())
-          count(Calls, {Callee, bb_loop_depth(Block)});
+          Of.call({Callee, bb_loop_depth(Block)});
       }
     }
-    bool Placed = DECL_SOURCE_LOCATION(Decl) != UNKNOWN_LOCATION;
-    std::string Text = "{\"name\": " + quoted(displayName(Decl)) + ", \"mangled\": " + quoted(symbolOf(Decl)) +
-                       ", \"file\": " + quoted(sourceFile(Decl)) +
-                       ", \"line\": " + std::to_string(Placed ? DECL_SOURCE_LINE(Decl) : 0) + ", \"linkage\": \"" +
-                       linkage(Decl) + "\", \"inline\": " + truth(isDeclaredInline(Decl)) +
-                       ", \"hooked\": " + truth(Hooked) + ", \"blocks\": " + std::to_string(Blocks) +
-                       ", \"instructions\": " + std::to_string(Instructions) +
-                       ", \"statements\": " + std::to_string(Lines.size()) +
-                       ", \"branches\": " + std::to_string(Branches) + ", \"type\": " +
-                       quoted(signature(TREE_TYPE(Decl))) + ", \"loops\": [" + loopsOf(Body) +
-                       "], \"calls\": [";
-    const char *Separator = "";
-    for (auto &Entry : Calls) {
-      Text += Separator + ("{\"callee\": " + quoted(Entry.first.first)) +
-              ", \"depth\": " + std::to_string(Entry.first.second) + ", \"count\": " + std::to_string(Entry.second) + "}";
-      Separator = ", ";
-    }
-    JsonLines.push_back(Text + "]}");
+    Of.Name = displayName(Decl);
+    Of.Mangled = symbolOf(Decl);
+    Of.File = sourceFile(Decl);
+    Of.Line = DECL_SOURCE_LOCATION(Decl) != UNKNOWN_LOCATION ? DECL_SOURCE_LINE(Decl) : 0;
+    Of.Linkage = linkage(Decl);
+    Of.Inline = isDeclaredInline(Decl);
+    Of.Hooked = Hooked;
+    Of.Statements = Lines.size();
+    Of.Type = signature(TREE_TYPE(Decl));
+    if (loops_for_fn(Body))
+      collect(loops_for_fn(Body)->tree_root->inner, Of.Loops);
+    std::stable_sort(Of.Loops.begin(), Of.Loops.end(), [](auto &A, auto &B) { return A.Line < B.Line; });
+    Found.add(Of);
   }
 
   void emit() const {
-    std::string Code = ".pushsection .buran.static,\"\",@progbits\n";
-    for (const std::string &Line : JsonLines) {
-      Code += ".ascii \"";
-      for (unsigned char C : Line) {
-        if (C == '"' || C == '\\')
-          Code += std::string("\\") + static_cast<char>(C);
-        else if (C < 0x20 || C > 0x7e)
-          Code += formatted("\\%03o", C);
-        else
-          Code += static_cast<char>(C);
-      }
-      Code += "\\n\"\n";
-    }
-    Code += ".popsection";
+    std::string Code = Found.code();
     symtab->finalize_toplevel_asm(build_string(Code.size() + 1, Code.c_str()));
   }
 
 private:
-  using CallCounts = std::vector<std::pair<std::pair<std::string, unsigned>, unsigned>>;
-
-  static void count(CallCounts &Calls, const std::pair<std::string, unsigned> &Site) {
-    for (auto &Entry : Calls)
-      if (Entry.first == Site) {
-        Entry.second++;
-        return;
-      }
-    Calls.push_back({Site, 1});
-  }
-
   static bool isInstruction(const gimple *Statement) {
     switch (gimple_code(Statement)) {
     case GIMPLE_LABEL:
@@ -137,25 +104,13 @@ private:
     return startsWith(Symbol, "__builtin_") ? "" : Symbol;
   }
 
-  static std::string loopsOf(function *Body) {
-    std::vector<std::pair<int, std::string>> Found;
-    if (loops_for_fn(Body))
-      collect(loops_for_fn(Body)->tree_root->inner, Found);
-    std::stable_sort(Found.begin(), Found.end(), [](auto &A, auto &B) { return A.first < B.first; });
-    std::string Text;
-    for (auto &Entry : Found)
-      Text += (Text.empty() ? "" : ", ") + Entry.second;
-    return Text;
-  }
-
-  static void collect(class loop *Loop, std::vector<std::pair<int, std::string>> &Found) {
+  static void collect(class loop *Loop, std::vector<FunctionFeatures::Loop> &Into) {
     for (; Loop; Loop = Loop->next) {
       int Line = 0;
       for (gimple_stmt_iterator At = gsi_start_bb(Loop->header); !gsi_end_p(At) && !Line; gsi_next(&At))
         Line = expand_location(gimple_location(gsi_stmt(At))).line;
-      Found.push_back({Line, "{\"line\": " + std::to_string(Line) + ", \"depth\": " + std::to_string(loop_depth(Loop)) +
-                                 ", \"blocks\": " + std::to_string(Loop->num_nodes) + "}"});
-      collect(Loop->inner, Found);
+      Into.push_back({unsigned(Line), loop_depth(Loop), Loop->num_nodes});
+      collect(Loop->inner, Into);
     }
   }
 
@@ -165,32 +120,7 @@ private:
     return isShared(Decl) ? "shared" : "external";
   }
 
-  static std::string formatted(const char *Format, unsigned Value) {
-    char Text[16];
-    snprintf(Text, sizeof Text, Format, Value);
-    return Text;
-  }
-
-  static std::string quoted(const std::string &Text) {
-    std::string Out = "\"";
-    for (char C : Text) {
-      if (C == '"' || C == '\\')
-        Out += '\\';
-      Out += static_cast<unsigned char>(C) < 0x20 ? formatted("\\u%04x", C) : std::string(1, C);
-    }
-    return Out + '"';
-  }
-
-  static std::string list(const std::vector<int> &Values) {
-    std::string Out;
-    for (int Value : Values)
-      Out += (Out.empty() ? "" : ", ") + std::to_string(Value);
-    return "[" + Out + "]";
-  }
-
-  static std::string truth(bool Value) { return Value ? "true" : "false"; }
-
-  std::vector<std::string> JsonLines;
+  StaticLines Found;
 };
 
 #endif

@@ -606,15 +606,8 @@ std::string sourceOf(const Module &M) {
 }
 
 void describe(Module &M, ArrayRef<Function *> Present, ArrayRef<Function *> Selected) {
-  const buran_filter &Filter = Settings::get().Filter;
-  SmallVector<int, 16> Lines, Matched;
-  for (size_t I = 0; I < Filter.count; I++) {
-    Lines.push_back(Filter.rules[I].line);
-    if (Filter.rules[I].matched)
-      Matched.push_back(static_cast<int>(I));
-  }
   buran::StaticFeatures Features;
-  Features.beginUnit(sourceOf(M), Filter.count ? utohexstr(Filter.hash, true, 16) : "", Lines, Matched, M);
+  Features.beginUnit(std::string(sourceOf(M)), M);
   DenseSet<const Function *> Hooked(Selected.begin(), Selected.end());
   for (Function *F : Present)
     if (!F->hasAvailableExternallyLinkage()) // described where it is defined

@@ -11,7 +11,7 @@
 //   {"name": ..., "mangled": ..., ...}
 //       one for each function
 //
-// The reader is buran/measurement/static_features.py: keep both in step.
+// static_lines.h writes them, the reader is toolchain/static_features.py: keep both in step.
 #ifndef BURAN_LLVM_STATIC_H
 #define BURAN_LLVM_STATIC_H
 
@@ -23,137 +23,67 @@
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/Module.h"
 
-#include <map>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-namespace buran {
+#include "static_lines.h"
 
-inline std::string quoted(llvm::StringRef Text) {
-  std::string Out = "\"";
-  for (char C : Text) {
-    if (C == '"' || C == '\\') {
-      Out += '\\';
-      Out += C;
-    } else if (static_cast<unsigned char>(C) < 0x20) {
-      char Escape[8];
-      std::snprintf(Escape, sizeof Escape, "\\u%04x", C);
-      Out += Escape;
-    } else {
-      Out += C;
-    }
-  }
-  return Out + '"';
-}
+namespace buran {
 
 // Collects the lines of one module and puts them into its object file.
 class StaticFeatures {
 public:
-  void beginUnit(llvm::StringRef Source, llvm::StringRef Filter, llvm::ArrayRef<int> RuleLines,
-                 llvm::ArrayRef<int> Matched, const llvm::Module &M) {
-    std::string Taken;
+  void beginUnit(const std::string &Source, const llvm::Module &M) {
+    std::vector<std::string> Taken;
     for (const llvm::Function &F : M)
       if (!F.isIntrinsic() && F.hasAddressTaken(nullptr, false, true, true))
-        Taken += (Taken.empty() ? "" : ", ") + quoted(F.getName());
-    add("{\"unit\": " + quoted(Source) + ", \"filter\": " + quoted(Filter) + ", \"rules\": " + list(RuleLines) +
-        ", \"matched\": " + list(Matched) + ", \"taken\": [" + Taken + "]}");
+        Taken.push_back(F.getName().str());
+    Found.addUnit(Source, std::move(Taken));
   }
 
   void addFunction(llvm::Function &F, llvm::StringRef File, bool Hooked) {
     using namespace llvm;
     DominatorTree Dominators(F);
     LoopInfo Loops(Dominators);
-    unsigned Blocks = 0, Instructions = 0, Branches = 0;
+    FunctionFeatures Of;
     std::set<std::pair<const DIFile *, unsigned>> Lines;
-    std::map<std::pair<std::string, unsigned>, unsigned> Number; // of a call's kind, in the order of the source
-    std::vector<std::pair<std::pair<std::string, unsigned>, unsigned>> Calls;
     for (BasicBlock &Block : F) {
-      Blocks++;
-      Branches += Block.getTerminator()->getNumSuccessors() > 1 && !isa<InvokeInst>(Block.getTerminator());
+      Of.Blocks++;
+      Of.Branches += Block.getTerminator()->getNumSuccessors() > 1 && !isa<InvokeInst>(Block.getTerminator());
       for (Instruction &I : Block) {
         if (I.isDebugOrPseudoInst() || I.isLifetimeStartOrEnd())
           continue;
-        Instructions++;
+        Of.Instructions++;
         if (const DILocation *At = I.getDebugLoc(); At && At->getLine())
           Lines.insert({At->getFile(), At->getLine()});
         auto *Call = dyn_cast<CallBase>(&I);
         if (Call && !isa<IntrinsicInst>(Call) && !Call->isInlineAsm())
-          count(Number, Calls, {calleeName(*Call), Loops.getLoopDepth(&Block)});
+          Of.call({calleeName(*Call), Loops.getLoopDepth(&Block)});
       }
     }
     const DISubprogram *Where = F.getSubprogram();
-    std::string Text = "{\"name\": " + quoted(demangle(F.getName().str())) + ", \"mangled\": " + quoted(F.getName()) +
-                       ", \"file\": " + quoted(File) + ", \"line\": " + std::to_string(Where ? Where->getLine() : 0) +
-                       ", \"linkage\": \"" + linkage(F) + "\", \"inline\": " +
-                       truth(F.hasFnAttribute(Attribute::InlineHint) || F.hasFnAttribute(Attribute::AlwaysInline)) +
-                       ", \"hooked\": " + truth(Hooked) + ", \"blocks\": " + std::to_string(Blocks) +
-                       ", \"instructions\": " + std::to_string(Instructions) +
-                       ", \"statements\": " + (Where ? std::to_string(Lines.size()) : "null") +
-                       ", \"branches\": " + std::to_string(Branches) + ", \"type\": " +
-                       quoted(signature(*F.getFunctionType())) + ", \"loops\": [";
-    const char *Separator = "";
+    Of.Name = demangle(F.getName().str());
+    Of.Mangled = F.getName().str();
+    Of.File = File.str();
+    Of.Line = Where ? Where->getLine() : 0;
+    Of.Linkage = linkage(F);
+    Of.Inline = F.hasFnAttribute(Attribute::InlineHint) || F.hasFnAttribute(Attribute::AlwaysInline);
+    Of.Hooked = Hooked;
+    if (Where)
+      Of.Statements = Lines.size();
+    Of.Type = signature(*F.getFunctionType());
     for (Loop *L : Loops.getLoopsInPreorder()) {
       DebugLoc Start = L->getStartLoc();
-      Text += Separator + ("{\"line\": " + std::to_string(Start ? Start.getLine() : 0)) +
-              ", \"depth\": " + std::to_string(L->getLoopDepth()) + ", \"blocks\": " +
-              std::to_string(L->getNumBlocks()) + "}";
-      Separator = ", ";
+      Of.Loops.push_back({Start ? Start.getLine() : 0, L->getLoopDepth(), unsigned(L->getNumBlocks())});
     }
-    Text += "], \"calls\": [";
-    Separator = "";
-    for (auto &Entry : Calls) {
-      Text += Separator + ("{\"callee\": " + quoted(Entry.first.first)) +
-              ", \"depth\": " + std::to_string(Entry.first.second) + ", \"count\": " + std::to_string(Entry.second) + "}";
-      Separator = ", ";
-    }
-    add(Text + "]}");
+    Found.add(Of);
   }
 
-  void emit(llvm::Module &M) const {
-    std::string Code = ".pushsection .buran.static,\"\",@progbits\n";
-    for (const std::string &Line : JsonLines) {
-      Code += ".ascii \"";
-      for (unsigned char C : Line) {
-        if (C == '"' || C == '\\') {
-          Code += '\\';
-          Code += static_cast<char>(C);
-        } else if (C < 0x20 || C > 0x7e) {
-          char Escape[8];
-          std::snprintf(Escape, sizeof Escape, "\\%03o", C);
-          Code += Escape;
-        } else {
-          Code += static_cast<char>(C);
-        }
-      }
-      Code += "\\n\"\n";
-    }
-    M.appendModuleInlineAsm(Code + ".popsection");
-  }
+  void emit(llvm::Module &M) const { M.appendModuleInlineAsm(Found.code()); }
 
 private:
-  void add(std::string Line) { JsonLines.push_back(std::move(Line)); }
-
-  static std::string list(llvm::ArrayRef<int> Values) {
-    std::string Out;
-    for (int Value : Values)
-      Out += (Out.empty() ? "" : ", ") + std::to_string(Value);
-    return "[" + Out + "]";
-  }
-
-  static std::string truth(bool Value) { return Value ? "true" : "false"; }
-
-  using CallCounts = std::vector<std::pair<std::pair<std::string, unsigned>, unsigned>>;
-
-  static void count(std::map<std::pair<std::string, unsigned>, unsigned> &Number, CallCounts &Calls,
-                    const std::pair<std::string, unsigned> &Site) {
-    auto Known = Number.insert({Site, static_cast<unsigned>(Calls.size())});
-    if (Known.second)
-      Calls.push_back({Site, 0});
-    Calls[Known.first->second].second++;
-  }
-
   // The symbol; where only the run can tell, "*" and the type of what is called.
   static std::string calleeName(const llvm::CallBase &Call) {
     const llvm::Value *Callee = Call.getCalledOperand()->stripPointerCastsAndAliases();
@@ -187,7 +117,7 @@ private:
     return F.hasLinkOnceLinkage() || F.hasWeakLinkage() ? "shared" : "external";
   }
 
-  std::vector<std::string> JsonLines;
+  StaticLines Found;
 };
 
 } // namespace buran
