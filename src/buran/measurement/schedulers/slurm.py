@@ -234,7 +234,7 @@ class Slurm(Scheduler):
     def submit(self, folder: Path, request: JobRequest, submission: Submission, script: Path) -> str:
         """Submit it."""
         (folder / "logs" / self.name).mkdir(parents=True, exist_ok=True)
-        done = ask(self.submit_command(folder, request, submission, script), of_job=False, partly=True)
+        done = ask(self.submit_command(folder, request, submission, script), submits=True)
         if done is None:
             raise NotSubmitted("sbatch is missing, or does not answer", Refusal.PASSING)
         number = done.stdout.strip().rpartition("\n")[2].partition(";")[0]  # a list of clusters adds which
@@ -299,27 +299,24 @@ def _states(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
     return {job: state_in_full(state) for job, state in pairs}
 
 
-def ask(
-    command: Sequence[str], *, of_job: bool = True, partly: bool = False
-) -> subprocess.CompletedProcess[str] | None:
+def ask(command: Sequence[str], *, submits: bool = False) -> subprocess.CompletedProcess[str] | None:
     """Run one of Slurm's commands; None if it is missing or does not answer in time.
 
     Parameters
     ----------
-    of_job
-        Whether it may see the variables of the job that this process runs in; a new job must not inherit them.
-    partly
-        Whether what it complained of before its time was over is an answer: sbatch tries again for minutes.
+    submits
+        Whether it submits a job, which must not inherit the variables of the job that this process runs in. What it
+        complained of before its time was over is an answer: sbatch tries again for minutes.
     """
-    foreign = _FOREIGN_SETTINGS if of_job else (*_FOREIGN_SETTINGS, *_OF_A_JOB)
+    foreign = (*_FOREIGN_SETTINGS, *_OF_A_JOB) if submits else _FOREIGN_SETTINGS
     environment = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
-    environment |= {"LC_ALL": "C"} if of_job else {}
+    environment |= {} if submits else {"LC_ALL": "C"}
     try:
         return subprocess.run(
             list(command), capture_output=True, text=True, timeout=_TIMEOUT_S, env=environment, check=False
         )
     except subprocess.TimeoutExpired as late:
-        complaint = (late.stderr or b"").decode(errors="replace") if partly else ""
+        complaint = (late.stderr or b"").decode(errors="replace") if submits else ""
         return subprocess.CompletedProcess(list(command), 1, "", complaint) if complaint.strip() else None
     except OSError:
         return None
