@@ -326,8 +326,6 @@ def test_formats_that_do_not_exist_and_single_profiles(tmp_path: Path) -> None:
     ("name", "parameters", "points", "values", "first"),
     [
         ("json/input1.json", "x", 5, 25, 3.5),
-        ("json/input_1.JSON", "x", 5, 25, 3.5),
-        ("json/input_6.JSON", "xy", 25, 250, None),
         ("jsonl/complete_matrix_2p.jsonl", "xy", 25, 125, 1.007912824061828),
         ("jsonl/incomplete_matrix_2p.jsonl", "xy", 7, 35, 1.007912824061828),
         ("jsonl/matrix_4p.jsonl", "abcd", 17, 20, 1.0),
