@@ -35,10 +35,8 @@ class Draft(RunCosts):
                 spec = self.question.build(mode, text, point)
                 builds[spec.hash] = spec
         budget = self.budget(purpose)
-        limit = self._before_evaluation(budget, purpose)
-        spent = self.knowledge.spent_core_hours
-        reached = False
-        predicted: float | None = None
+        limit, spent = self.limit(purpose), self.knowledge.spent_core_hours
+        reached, predicted = False, None
         costs = [self.cost(bundle, filter_text) for bundle in bundles]
         if limit is not None and self.question.models and (purpose is Purpose.PILOT or None in costs):
             limit = spent + HALF * max(limit - spent, 0.0)
@@ -272,10 +270,7 @@ class Draft(RunCosts):
 
     def limit(self, purpose: Purpose) -> float | None:
         """Return what may be spent before what is kept for evaluation; None without a budget."""
-        return self._before_evaluation(self.budget(purpose), purpose)
-
-    def _before_evaluation(self, budget: float | None, purpose: Purpose) -> float | None:
-        whole = self.question.budget.in_force(None)
+        budget, whole = self.budget(purpose), self.question.budget.in_force(None)
         if budget is None or whole is None or purpose is Purpose.EVALUATION:
             return budget
         return min(budget, max(whole - self.kept_for_evaluation, 0.0))
