@@ -189,7 +189,7 @@ def test_remeasuring_makes_a_generation_beside_the_old(copy: Workbench) -> None:
     new = sorted(set(copy.started()) - set(before))
     assert len(new) == 3
     assert all("n=40,p=2" in run and run.endswith("-g1") for run in new)
-    assert "p=3,n=40 is no point" in copy.buran("run", "campaign.yaml", "--remeasure", "p=3,n=40", expect=2)
+    assert "n=40,p=3 " in copy.buran("run", "campaign.yaml", "--remeasure", "p=3,n=40", expect=2)
     assert "--remeasure p " in copy.buran("run", "campaign.yaml", "--remeasure", "p", expect=2)
 
 
