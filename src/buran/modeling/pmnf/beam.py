@@ -247,7 +247,7 @@ def _left_over(dictionary: Dictionary, beam: Beam) -> Array:
     np.subtract((beam.residual**2).sum(axis=2)[:, :, None], out, out=out)
     np.putmask(out, orthogonal < DEPENDENT, np.inf)
     np.putmask(out, ~(beam.usable[:, :, None] & dictionary.usable[:, None]), np.inf)
-    return out
+    return np.asarray(out)
 
 
 def _best_plain(left_over: Array, beam: Beam, simple: Mask, count: int) -> Ids:
@@ -369,7 +369,7 @@ def cost_of(tables: list[TermTable], dictionary: Dictionary, sums: Sums, costs: 
     handicap += costs.coefficient * ((coefficients < 0) & ~falling).sum(axis=2)
     handicap[through] = np.inf
     below = sums.predicted.min(axis=2) < -BOUND * np.abs(sums.predicted).max(axis=2)
-    handicap[below & (dictionary.values >= 0).all(axis=1)[:, None]] = np.inf
+    handicap[below & (dictionary.values >= 0).all(axis=1, keepdims=True)] = np.inf
     return out, handicap
 
 

@@ -226,7 +226,7 @@ def _times(X: ArrayLike, y: ArrayLike) -> Array:
 
 
 def _axis_index(parameter: int | str, names: Sequence[str]) -> int:
-    index = list(names).index(parameter) if parameter in names else parameter
+    index = list(names).index(str(parameter)) if parameter in names else parameter
     if isinstance(index, str) or not 0 <= index < len(names):
         raise InputError(f"no parameter is called {parameter!r}", hint=f"choose from {', '.join(names)}")
     return int(index)
