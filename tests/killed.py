@@ -53,5 +53,5 @@ def derived(root: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(root)): path.read_bytes()
         for path in sorted(files)
-        if path.is_file() and path.name != "batches.json"
+        if path.is_file() and path.name != "jobs.json"
     }

@@ -46,5 +46,5 @@ def test_it_holds_the_page_and_the_tables(tmp_path: Path) -> None:
     latest, held = load_campaign(file).results_root / "latest", target.read_bytes()
     for name in ("report.html", "report.csv"):
         assert base64.b64encode((latest / name).read_bytes()) in held
-    assert b"A line for each point in the order in which points were chosen" in held
+    assert b"The report of the campaign as one page" in held
     assert b"A measurement campaign of Buran" in held
