@@ -147,5 +147,5 @@ def test_sparse_grids_learn() -> None:
 def test_extrapolations_tell_how_many_their_intervals_hold(folder: Path) -> None:
     rows = tensor_beyond.work(folder, "gemm m < 512", 200, 0)
     default = next(row for row in rows if row["method"] == "default")
-    assert 0 <= default["held"] <= 1 and default["factor"] > 1 and default["kb"] <= 20
+    assert 0 <= default["held"] <= 1 and default["factor"] > 1 and default["kb"] <= 60
     assert {"published", "k nearest neighbours", "Gaussian process"} < {row["method"] for row in rows}
