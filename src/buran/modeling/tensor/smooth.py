@@ -130,7 +130,10 @@ class CPPart:
 
     def additive(self, coordinates: Coordinates) -> Array:
         """Return the sum of the main effects."""
-        return np.asarray(sum(coordinates.rows(j, main) for j, main in enumerate(self.main)), dtype=np.float64)
+        out = np.zeros(coordinates.low.shape[1])  # effects of a file are in single precision, their sum is not
+        for j, main in enumerate(self.main):
+            out += coordinates.rows(j, main)
+        return out
 
 
 def fit_part(
