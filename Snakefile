@@ -14,7 +14,12 @@ from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
 from buran.cli.status import print_failures
-from buran.workflow.engine.jobs import batch_request, division_of, engine_resources, resource_names
+from buran.workflow.engine.jobs import (
+    batch_request,
+    division_of,
+    engine_resources,
+    resource_names,
+)
 from buran.workflow.history import History
 from buran.workflow.measure import plan_in_force
 from buran.workflow.session import open_session

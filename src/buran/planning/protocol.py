@@ -230,8 +230,15 @@ class Settings:
         return replace(strategy, **heeded)
 
 
-class Strategy(Protocol):
+class Chooses(Protocol):
     """Chooses what to measure next; deterministic in what it is given."""
+
+    def suggest(self, state: PlanningState) -> Advice:
+        """Return the next runs, most wanted first."""
+
+
+class Strategy(Chooses, Protocol):
+    """What a plug-in or a module of a strategy defines: how it chooses, and which settings it heeds."""
 
     @property
     def abilities(self) -> Abilities:
@@ -239,9 +246,6 @@ class Strategy(Protocol):
 
     def configured(self, settings: Settings) -> Strategy:
         """Return it with settings, as far as its abilities heed them."""
-
-    def suggest(self, state: PlanningState) -> Advice:
-        """Return the next runs, most wanted first."""
 
 
 class ChoosesAllAtOnce(Strategy, Protocol):

@@ -12,7 +12,7 @@ from buran.modeling.pmnf.repetitions import over_repetitions, scatter_of
 from buran.modeling.priors.prior import Prior
 from buran.planning.base import base_indices
 from buran.planning.observations import Observations
-from buran.planning.protocol import PlanningState, Strategy
+from buran.planning.protocol import Chooses, PlanningState
 from buran.planning.space import Array, Ids, Space, cheapest_first
 
 MOST_ROUNDS = 1000
@@ -58,7 +58,7 @@ def base_core_hours(space: Space, seconds: Array, repetitions: int) -> float:
 
 
 def play(
-    strategy: Strategy,
+    strategy: Chooses,
     space: Space,
     values: Array,
     program_s: Array,

@@ -22,7 +22,7 @@ from buran.errors import FormatError
 from buran.planning.base import Base, base_indices
 from buran.planning.gpr import repetition_weight
 from buran.planning.observations import Observations
-from buran.planning.protocol import Advice, PlanningState, Strategy
+from buran.planning.protocol import Advice, Chooses, PlanningState
 from buran.planning.protocol import Settings as Wishes
 from buran.planning.space import Array, Space
 from buran.planning.strategies import strategy_of
@@ -307,7 +307,7 @@ def campaign(
     if costs[base_indices(space, off_lines=False), :repetitions].sum() > budget:
         return None
     base = Base(repetitions, off_lines=False)
-    chosen: Strategy = CostAlone(base)
+    chosen: Chooses = CostAlone(base)
     if step.process:
         chosen = strategy_of(strategy, base=base, repetitions=repetitions)
     most = repetitions if strategy == "cpf" else step.every

@@ -19,7 +19,7 @@ from buran.errors import UsageError
 from buran.modeling.pmnf import ModelFunction
 from buran.planning.base import Base
 from buran.planning.planner import BATCH
-from buran.planning.protocol import Strategy
+from buran.planning.protocol import Chooses
 from buran.planning.space import Array, Space
 from buran.planning.strategies import strategy_of
 from buran.profiles.experiment.read import read_experiment
@@ -90,7 +90,7 @@ def run_shard(shard: Shard, settings: Settings) -> Any:
     return [_function(cell, number, shard["seed"]) for number in numbers]
 
 
-def _strategy(cell: Cell) -> Strategy:
+def _strategy(cell: Cell) -> Chooses:
     name = "design" if cell.strategy == TERMS_KNOWN else cell.strategy
     base = Base(2) if cell.protocol == TWO else Base(1)
     return strategy_of(name, base=base, repetitions=5 if name == "full" else 2)
