@@ -70,7 +70,7 @@ def test_a_broken_run_is_left_out_and_named(runs: Path, tmp_path: Path, capsys: 
         (["{runs}", "{tmp}/a.jsonl", "--aggregate", "sum"], "leave it out"),
         (["{tmp}/there.txt", "{tmp}/a.txt", "--aggregate", "sum"], "all locations"),
         (["{runs}", "{tmp}/dir.txt"], "folder of"),
-        (["{tmp}/there.txt", "{tmp}/a.json", "--from", "jsonl"], "no JSON"),
+        (["{tmp}/there.txt", "{tmp}/a.json", "--from", "jsonl"], "JSON"),
     ],
 )
 def test_what_cannot_be_done_is_said(

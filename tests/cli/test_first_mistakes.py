@@ -114,7 +114,7 @@ def test_before_the_first_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize(
     ("point", "why"),
-    [("p=3,n=20", "p is 1 or 2"), ("p=2,n=7", "n is 20, 40 or 80"), ("p=2,n=80", "together")],
+    [("p=3,n=20", "p: 1, 2"), ("p=2,n=7", "n: 20, 40, 80"), ("p=2,n=80", "together")],
 )
 def test_a_point_that_there_is_not_says_which_values_there_are(point: str, why: str, tmp_path: Path) -> None:
     from buran.campaign.load import load_campaign

@@ -129,7 +129,7 @@ def read_dump(path: Path, regions_read: dict[bytes, Region] | None = None) -> Du
         )
     if missing := [key for key in COMMON_INFO if not info.get(key)]:
         why = "it was linked without --build-id" if "build_id" in missing else f"it does not say its {missing[0]}"
-        raise RunError("a program cannot be told from others", where=path, why=why)
+        raise RunError("a program cannot be distinguished from others", where=path, why=why)
     if not 1 <= hertz <= 1e15:  # between a tick a second and one a femtosecond; NaN is neither
         raise RunError("a profile has no times", where=path, why=f"its clock ran at {hertz} Hz")
     counters = tuple(cursor.text() for _ in range(n_counters))

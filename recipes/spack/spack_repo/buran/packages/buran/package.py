@@ -24,7 +24,7 @@ class Buran(PythonPackage):
         depends_on("py-numpy@2.0:")
         depends_on("py-scipy@1.15:")
         depends_on("py-threadpoolctl@3.1:")
-        depends_on("py-scikit-learn@1.5:")
+        depends_on("py-scikit-learn@1.6:")
         depends_on("py-pyyaml@6.0:")
         depends_on("py-pydantic@2.11:")
         depends_on("py-pycubexr@2.1:2")
