@@ -23,7 +23,7 @@ from buran.planning.strategies import base_of, strategy_of
 from buran.planning.unguided import next_in_order, without_progress
 from buran_studies.functions import terms_prior
 
-ADAPTIVE = tuple(name for name in STRATEGIES.names if name not in ("full", "lines"))
+ADAPTIVE = tuple(name for name in STRATEGIES.names if not strategy_of(name).abilities.all_at_once)
 BASE = base_indices(space()).tolist()
 
 
