@@ -11,7 +11,9 @@ import numpy as np
 from buran.campaign.plan import Mode
 from buran.instrumentation.measured import Balance, MeasuredOverhead
 from buran.modeling.experiments import model_experiment
-from buran.modeling.pmnf import Factor, Model, ModelFunction, PowerLog, Quality, Term
+from buran.modeling.functions.powers import PowerLog
+from buran.modeling.functions.terms import Factor, ModelFunction, Term
+from buran.modeling.pmnf import Model, Quality
 from buran.modeling.pmnf.alternative import Alternative
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.profiles.experiment.table import AGGREGATES, Experiment

@@ -23,7 +23,7 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.modeling.pmnf import fit_models
+from buran.modeling.fit import fit_models
 from buran.modeling.pmnf.beam import Costs
 from buran.modeling.pmnf.repetitions import over_repetitions, scatter_of
 from buran.modeling.pmnf.search import SearchOptions
@@ -46,9 +46,7 @@ def _zero(cost: str) -> SearchOptions:
 
 PARTS: dict[str, Callable[[], object] | SearchOptions] = {
     "nothing": SearchOptions(),
-    "process": _without(
-        "buran.modeling.pmnf.fit.with_discrepancies", lambda points, values, models, *rest: list(models)
-    ),
+    "process": _without("buran.modeling.fit.with_discrepancies", lambda points, values, models, *rest: list(models)),
     "structures": _without(
         "buran.modeling.pmnf.block.with_structures", lambda alternatives, *rest: tuple(alternatives)
     ),

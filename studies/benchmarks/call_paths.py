@@ -16,7 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from buran.modeling.pmnf import ModelSet, fit_models
+from buran.modeling.fit import fit_models
+from buran.modeling.pmnf import ModelSet
 from buran.modeling.pmnf.model_set import read_models, write_models
 from buran.modeling.pmnf.repetitions import scatter_of
 

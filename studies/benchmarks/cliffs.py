@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.campaign.plan import Mode
-from buran.modeling.pmnf.terms import ModelFunction, power
+from buran.modeling.functions.terms import ModelFunction, power
 from buran.modeling.priors.prior import Prior, computation_prior
 from buran.modeling.priors.resilient import fit_priors
 from buran.planning.design import DESIGN

@@ -36,8 +36,8 @@ from buran.measurement.machine.machine import bring_inputs
 from buran.measurement.merge_dumps import read_dumps
 from buran.measurement.toolchain.runtime import find_toolchain
 from buran.modeling.experiments import model_experiment
+from buran.modeling.functions.terms import predict
 from buran.modeling.pmnf.model import prediction_interval
-from buran.modeling.pmnf.terms import predict
 from buran.modeling.pmnf.text import format_function
 from buran.profiles.experiment.build import experiment_from_profiles
 from buran.profiles.experiment.table import Aggregate, Experiment

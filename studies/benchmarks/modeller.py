@@ -49,7 +49,9 @@ from numpy.typing import NDArray
 
 from buran.errors import BuranError
 from buran.modeling.experiments import model_experiment
-from buran.modeling.pmnf import ModelFunction, PowerLog, fit_models
+from buran.modeling.fit import fit_models
+from buran.modeling.functions.powers import PowerLog
+from buran.modeling.functions.terms import ModelFunction
 from buran.modeling.pmnf.repetitions import over_repetitions, scatter_of
 from buran.profiles.experiment.read import read_experiment
 from buran_studies.extrap import Task, answers_of_extrap

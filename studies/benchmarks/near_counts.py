@@ -13,7 +13,7 @@ from itertools import product
 
 import numpy as np
 
-from buran.modeling.pmnf import fit_models
+from buran.modeling.fit import fit_models
 
 SIZES = ((2048, 4096, 8192, 16384, 32768), (6, 8, 12, 16, 20), (10, 20, 30, 40, 50))
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from buran.errors import UsageError
-from buran.modeling.pmnf.powers import PowerLog
-from buran.modeling.pmnf.terms import Factor, ModelFunction, Term
+from buran.modeling.functions.powers import PowerLog
+from buran.modeling.functions.terms import Factor, ModelFunction, Term
 from buran.modeling.pmnf.text import format_function
 from buran_studies.generator.complexity import parse_complexity
 

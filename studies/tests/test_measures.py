@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from buran.errors import UsageError
-from buran.modeling.pmnf.powers import PowerLog
-from buran.modeling.pmnf.terms import Factor, ModelFunction, Term
+from buran.modeling.functions.powers import PowerLog
+from buran.modeling.functions.terms import Factor, ModelFunction, Term
 from buran_studies.noise import PATTERNS, inject
 from buran_studies.quality import exponent_deviation, mape, mlogq
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from buran.errors import RunError
-from buran.modeling.pmnf.terms import Array, ModelFunction
+from buran.modeling.functions.terms import Array, ModelFunction
 from buran.profiles.experiment.jsonl import write_jsonl
 from buran.profiles.experiment.table import AGGREGATES, Experiment
 from buran.profiles.profile import CallTree, Region

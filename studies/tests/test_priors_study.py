@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from buran.errors import UsageError
-from buran.modeling.pmnf.terms import added
+from buran.modeling.functions.terms import added
 from buran_studies.evaluation.evaluation import Kind, Verdict
 from buran_studies.evaluation.study import NEEDS, Settings
 from buran_studies.priors import published

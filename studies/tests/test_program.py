@@ -13,7 +13,7 @@ from buran.campaign.load import load_campaign
 from buran.campaign.plan import Mode
 from buran.cli import main
 from buran.errors import ConfigError, FormatError, UsageError
-from buran.modeling.pmnf.terms import ModelFunction
+from buran.modeling.functions.terms import ModelFunction
 from buran_studies.generator.program import Truth, split, write_program
 from buran_studies.generator.spec import OPERATIONS, random_spec, read_spec
 from buran_studies.priors.runs import Workshop

@@ -19,7 +19,9 @@ from buran.instrumentation.measured import (
 from buran.instrumentation.pira import filter_and_expand, filter_only, hotspots
 from buran.instrumentation.prediction import ModelledProgram, predict_regions
 from buran.instrumentation.refinement import NEVER_CALLED, FunctionVerdict, Wishes, read_verdicts, write_verdicts
-from buran.modeling.pmnf import Factor, Model, ModelFunction, ModelSet, PowerLog, Quality, Term
+from buran.modeling.functions.powers import PowerLog
+from buran.modeling.functions.terms import Factor, ModelFunction, Term
+from buran.modeling.pmnf import Model, ModelSet, Quality
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.profile import CallTree, Region
 from call_graphs import graph_of

@@ -11,7 +11,9 @@ from buran.errors import UsageError
 from buran.instrumentation.filter_file import parse
 from buran.instrumentation.filter_list import WRITERS, list_of
 from buran.instrumentation.refinement import Wishes, predicted_overhead
-from buran.modeling.pmnf import Factor, Model, ModelFunction, ModelSet, PowerLog, Quality, Term
+from buran.modeling.functions.powers import PowerLog
+from buran.modeling.functions.terms import Factor, ModelFunction, Term
+from buran.modeling.pmnf import Model, ModelSet, Quality
 from buran.profiles.profile import CallTree, Region
 
 ASKED = Wishes(constants=True, overhead=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from refining import refine
 
-from buran.modeling.pmnf.fit import fit_models
+from buran.modeling.fit import fit_models
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.profiles.profile import CallTree, Region
 

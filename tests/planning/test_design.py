@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from simulated import measured, plain, space
 
-from buran.modeling.pmnf import Factor, ModelFunction, PowerLog, Term
+from buran.modeling.functions.powers import PowerLog
+from buran.modeling.functions.terms import Factor, ModelFunction, Term
 from buran.planning.base import base_indices
 from buran.planning.belief import TargetBelief, belief_of, fewer
 from buran.planning.design import Design, after_run, allocate, gains, improvable, whole_runs, worthiest

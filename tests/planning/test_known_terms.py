@@ -8,7 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from buran.modeling.pmnf import Factor, Model, ModelFunction, ModelSet, PowerLog, Quality, Term
+from buran.modeling.functions.powers import PowerLog
+from buran.modeling.functions.terms import Factor, ModelFunction, Term
+from buran.modeling.pmnf import Model, ModelSet, Quality
 from buran.modeling.priors.campaign import PathPrior
 from buran.modeling.priors.prior import Prior, computation_prior
 from buran.planning.belief import belief_of, fewer

@@ -13,8 +13,9 @@ from simulated import constant, full_space, measured, plain, space
 
 from buran.campaign.strategies import STRATEGIES
 from buran.errors import UsageError
+from buran.modeling.functions.powers import PowerLog
+from buran.modeling.functions.terms import Factor, ModelFunction, Term
 from buran.modeling.numerics.tuning import NOISE
-from buran.modeling.pmnf import Factor, ModelFunction, PowerLog, Term
 from buran.planning.base import TWICE, Base, base_indices
 from buran.planning.observations import Observations, predicted_s
 from buran.planning.protocol import PlanningState

@@ -13,7 +13,7 @@ from buran.cli import main
 from buran.errors import Exit, FormatError
 from buran.extensions import PLUGINS
 from buran.files import file_sha256
-from buran.modeling.pmnf.terms import Factor, ModelFunction, Term
+from buran.modeling.functions.terms import Factor, ModelFunction, Term
 from buran.workflow.session import logged, open_session
 from buran.workflow.steps import Course, Step
 from buran_studies.simulate.in_process import carry_out

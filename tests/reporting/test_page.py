@@ -14,7 +14,9 @@ import pytest
 from markupsafe import escape
 
 from buran.instrumentation.measured import FilterOverhead, MeasuredOverhead
-from buran.modeling.pmnf import Factor, Model, ModelFunction, ModelSet, PowerLog, Quality, Term
+from buran.modeling.functions.powers import PowerLog
+from buran.modeling.functions.terms import Factor, ModelFunction, Term
+from buran.modeling.pmnf import Model, ModelSet, Quality
 from buran.profiles.names import plain_name
 from buran.reporting import call_paths
 from buran.reporting.call_paths import axis_of, measured_cuts, plots_of, predict_call_paths, with_rows

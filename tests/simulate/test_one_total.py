@@ -15,9 +15,9 @@ from buran.cli import main
 from buran.cli.predict import of_models
 from buran.errors import UsageError
 from buran.files import not_synced
-from buran.modeling.pmnf.fit import fit_models
+from buran.modeling.fit import fit_models
+from buran.modeling.functions.terms import power
 from buran.modeling.pmnf.model_set import ModelSet, write_models
-from buran.modeling.pmnf.terms import power
 from buran.modeling.priors.prior import Column, Prior
 from buran.modeling.priors.resilient import fit_priors
 from buran.workflow.history import History

@@ -132,7 +132,8 @@ def read_model_sets(path: Path, metrics: Sequence[str] | None = None) -> dict[st
 
 def _fit(arguments: argparse.Namespace, path: Path) -> dict[str, ModelSet]:
     from buran.modeling.experiments import model_experiment
-    from buran.modeling.pmnf import SearchOptions, read_space
+    from buran.modeling.functions.powers import read_space
+    from buran.modeling.pmnf import SearchOptions
     from buran.modeling.pmnf.structures import undecided
     from buran.profiles.experiment.read import read_experiment
 

@@ -2,8 +2,10 @@
 
 | package | content |
 |---|---|
-| `pmnf` | performance model normal form: terms, search, fit, quality |
-| `exact` | formulas of counts, which have no noise, and efforts: what counts of call paths grow like |
+| `functions` | functions of parameters, which all models are made of |
+| `pmnf` | performance model normal form: search, regression, quality |
+| `exact` | formulas of counts, which have no noise |
+| `fit` | models of many call paths at once: a formula where counts have one, else a normal form |
 | `price` | the cost of a unit of counted work: regression, noise, and a Gaussian process for what is left |
 | `priors` | noise-resilient priors from counts |
 | `tensor` | models over many parameters by tensor completion (CPR) |

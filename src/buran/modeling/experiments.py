@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from buran.campaign.mistakes import did_you_mean
 from buran.errors import UsageError
-from buran.modeling.pmnf import ModelSet, SearchOptions, fit_models
-from buran.modeling.pmnf.derived import variables_of
+from buran.modeling.fit import fit_models
+from buran.modeling.functions.derived import variables_of
+from buran.modeling.functions.powers import Spaces
+from buran.modeling.pmnf import ModelSet, SearchOptions
 from buran.modeling.pmnf.model import add_models
-from buran.modeling.pmnf.powers import Spaces
 from buran.modeling.pmnf.repetitions import Repetition, over_repetitions, scatter_of
 from buran.profiles.experiment.collect import split_call_path
 from buran.profiles.experiment.table import Aggregate, Experiment

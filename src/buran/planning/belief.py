@@ -12,8 +12,9 @@ from functools import cached_property
 
 import numpy as np
 
+from buran.modeling.functions.terms import ModelFunction, Term
 from buran.modeling.numerics.tuning import ALLOWANCE, DEVIATIONS
-from buran.modeling.pmnf import Model, ModelFunction, Term
+from buran.modeling.pmnf import Model
 from buran.modeling.pmnf.alternative import prepare
 from buran.modeling.price.discrepancy import Along, Process, left_over_at, logarithms, scales_of
 from buran.modeling.priors.prior import Prior

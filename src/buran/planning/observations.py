@@ -9,9 +9,10 @@ from functools import cached_property
 import numpy as np
 
 from buran.errors import UsageError
+from buran.modeling.fit import Fit, fit_models
 from buran.modeling.numerics.least_squares import SINGULAR, exponents, span
 from buran.modeling.numerics.tuning import FEW, FLOOR, NOISE, WORTH
-from buran.modeling.pmnf import Fit, SearchOptions, fit_models
+from buran.modeling.pmnf import SearchOptions
 from buran.modeling.pmnf.repetitions import PointNoise, noise_level, over_repetitions, scatter_of
 from buran.modeling.priors.prior import Prior, price_alone
 from buran.modeling.priors.resilient import fit_priors

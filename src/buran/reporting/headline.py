@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from buran.features import sections_of
 from buran.modeling.exact.formulas import passes_through
+from buran.modeling.functions.powers import NO_GROWTH, Lead, PowerLog
 from buran.modeling.numerics.tuning import NEARLY, OF_MEANS, STEADY
 from buran.modeling.pmnf.model import Model
 from buran.modeling.pmnf.model_set import ModelSet
-from buran.modeling.pmnf.powers import NO_GROWTH, Lead, PowerLog
 from buran.reporting.call_paths import Array, CallPaths
 from buran.reporting.content import LEVEL, Answer, Report, start_and_end, startup_at_target, unknown_rows
 from buran.reporting.tables import names_of, sentence

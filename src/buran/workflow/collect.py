@@ -21,8 +21,8 @@ from buran.instrumentation.filter_file import Filter, parse
 from buran.instrumentation.pooling import EarlierRuns, HookCost, Pooled, hook_cost, pool
 from buran.instrumentation.prediction import FILTERABLE, reached_by_filters, symbol_of
 from buran.measurement.attempt import PROFILE
-from buran.modeling.exact.effort import effort_of
-from buran.modeling.pmnf.terms import Array, predict
+from buran.modeling.functions.terms import Array, predict
+from buran.modeling.priors.effort import effort_of
 from buran.modeling.priors.paths import taken_up, waiting_rows
 from buran.modeling.priors.steps import not_repeated
 from buran.profiles.cubex_read import read_profile

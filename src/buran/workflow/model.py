@@ -19,11 +19,11 @@ from buran.features import FEATURES, known_mpi
 from buran.instrumentation.measured import Balance, balance_of, extremes_s, imbalance_s, threads_of
 from buran.measurement.attempt import PROFILE
 from buran.modeling.experiments import model_experiment
+from buran.modeling.fit import fit_models
+from buran.modeling.functions.powers import Lead, full_spaces, wider_space
 from buran.modeling.numerics.tuning import MATTERS, STEADY
 from buran.modeling.pmnf import SearchOptions
-from buran.modeling.pmnf.fit import fit_models
 from buran.modeling.pmnf.model_set import ModelSet, write_models
-from buran.modeling.pmnf.powers import Lead, full_spaces, wider_space
 from buran.modeling.priors.campaign import PathPrior, models_from_priors, noise_resilient
 from buran.modeling.priors.paths import PathModel
 from buran.modeling.priors.prior import Account

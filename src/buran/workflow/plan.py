@@ -18,8 +18,8 @@ from buran.campaign.strategies import Abilities, abilities_of
 from buran.errors import ConfigError
 from buran.files import digest
 from buran.instrumentation.filter_file import parse
+from buran.modeling.functions.terms import ModelFunction
 from buran.modeling.numerics.tuning import MATTERS, STEPS
-from buran.modeling.pmnf import ModelFunction
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.priors.campaign import LevelMisses, PathPrior
 from buran.modeling.priors.prior import Column, Prior, computation_prior

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.campaign.point import Point
+from buran.modeling.fit import fit_models
 from buran.modeling.numerics.tuning import FEW
-from buran.modeling.pmnf import fit_models
 from buran.modeling.pmnf.model import Model, add_models
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.priors.prior import startup_prior

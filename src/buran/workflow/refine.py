@@ -27,8 +27,8 @@ from buran.instrumentation.refine import Explored, refine, with_wishes
 from buran.instrumentation.refinement import FunctionVerdict, Refinement, Wishes, read_verdicts, write_verdicts
 from buran.instrumentation.start import guard, guarded, longest, start_filter
 from buran.measurement.toolchain.static_features import StaticFeatures, StaticFunction
+from buran.modeling.fit import fit_models
 from buran.modeling.numerics.tuning import OVERHEAD
-from buran.modeling.pmnf.fit import fit_models
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.pmnf.repetitions import over_repetitions
 from buran.profiles.experiment.table import Aggregate, Experiment

@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.errors import ToolError
-from buran.modeling.pmnf import Factor, ModelFunction, ModelSet, PowerLog, Term
+from buran.modeling.functions.powers import PowerLog
+from buran.modeling.functions.terms import Factor, ModelFunction, Term
+from buran.modeling.pmnf import ModelSet
 from buran.profiles.experiment.collect import export_names
 from buran.profiles.experiment.extrap_files import write_extrap_json
 from buran.profiles.experiment.table import Experiment

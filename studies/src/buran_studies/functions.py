@@ -11,7 +11,8 @@ from itertools import product as combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.modeling.pmnf import Factor, ModelFunction, PowerLog, Term
+from buran.modeling.functions.powers import PowerLog
+from buran.modeling.functions.terms import Factor, ModelFunction, Term
 from buran.modeling.priors.prior import ONE, Column, Prior
 from buran_studies.parts import Block, Knee, Part, Powers, Saturation, TreeSteps
 

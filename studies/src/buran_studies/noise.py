@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from buran.errors import UsageError
-from buran.modeling.pmnf.terms import Array
+from buran.modeling.functions.terms import Array
 
 Pattern = Literal["uniform", "gaussian", "poisson", "exponential", "mixed"]
 PATTERNS: tuple[Pattern, ...] = get_args(Pattern)

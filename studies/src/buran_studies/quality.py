@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.modeling.pmnf.terms import Array, ModelFunction
+from buran.modeling.functions.terms import Array, ModelFunction
 
 
 def mape(predicted: Array, actual: Array) -> Array:

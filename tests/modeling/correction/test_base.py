@@ -12,7 +12,8 @@ from truths import PLACES, base_model
 from buran.errors import BuranError, UsageError
 from buran.modeling.correction import BaseModel, Parameter, bundled, load_base
 from buran.modeling.correction.base import base_of_function
-from buran.modeling.pmnf import Factor, ModelFunction, PowerLog, Term
+from buran.modeling.functions.powers import PowerLog
+from buran.modeling.functions.terms import Factor, ModelFunction, Term
 
 
 def test_carriers_add_up_to_the_whole() -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from buran.errors import UsageError
-from buran.modeling.pmnf import fit_models
+from buran.modeling.fit import fit_models
 
 SLOW = settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 P = np.array([[2.0], [4], [8], [16], [32]])

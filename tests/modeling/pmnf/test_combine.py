@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buran.modeling.pmnf import Factor, ModelFunction, PowerLog, Term, fit_models
+from buran.modeling.fit import fit_models
+from buran.modeling.functions.powers import PowerLog
+from buran.modeling.functions.terms import Factor, ModelFunction, Term
 from buran.modeling.pmnf.model import add_functions, add_models, predict_models
 
 POINTS = np.array([[p, n] for p in (2.0, 4, 8, 16, 32) for n in (10.0, 20, 30, 40, 50)])

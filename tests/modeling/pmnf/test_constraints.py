@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from buran.errors import UsageError
-from buran.modeling.pmnf import SearchOptions, fit_models
+from buran.modeling.fit import fit_models
+from buran.modeling.pmnf import SearchOptions
 from buran.modeling.pmnf.repetitions import scatter_of
 
 LAWS = 60

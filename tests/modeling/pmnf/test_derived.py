@@ -12,8 +12,11 @@ import numpy as np
 import pytest
 
 from buran.campaign.expressions import written_out
-from buran.modeling.pmnf import Factor, ModelFunction, PowerLog, Term, fit_models, format_function
-from buran.modeling.pmnf.derived import DerivedValue, variables_of
+from buran.modeling.fit import fit_models
+from buran.modeling.functions.derived import DerivedValue, variables_of
+from buran.modeling.functions.powers import PowerLog
+from buran.modeling.functions.terms import Factor, ModelFunction, Term
+from buran.modeling.pmnf import format_function
 from buran.modeling.pmnf.model import Model
 from buran.modeling.pmnf.text import growth_class
 

@@ -5,10 +5,11 @@ import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, Matern
 
+from buran.modeling.fit import fit_models
+from buran.modeling.functions.terms import ModelFunction, power
 from buran.modeling.numerics.tuning import COMBINATIONS
-from buran.modeling.pmnf import ModelSet, fit_models
+from buran.modeling.pmnf import ModelSet
 from buran.modeling.pmnf.repetitions import scatter_of
-from buran.modeling.pmnf.terms import ModelFunction, power
 from buran.modeling.price.discrepancy import (
     SLOPE,
     Along,

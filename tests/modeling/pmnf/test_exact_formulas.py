@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from buran.modeling.exact.formulas import exact_models
 from buran.modeling.experiments import exact_rows
-from buran.modeling.pmnf import Model, fit_models, format_function, full_space
-from buran.modeling.pmnf.derived import DerivedValue
-from buran.modeling.pmnf.powers import wider_space
+from buran.modeling.fit import fit_models
+from buran.modeling.functions.derived import DerivedValue
+from buran.modeling.functions.powers import full_space, wider_space
+from buran.modeling.pmnf import Model, format_function
 
 Count = Callable[..., float]
 LINES_OF_TWO = [(4, v) for v in (1, 2, 3, 4, 5)] + [(b, 1) for b in (6, 8, 10, 12)] + [(8, 3), (12, 5)]

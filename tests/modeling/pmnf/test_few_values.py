@@ -9,10 +9,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from buran.modeling.pmnf import Model, fit_models
+from buran.modeling.fit import fit_models
+from buran.modeling.functions.powers import PowerLog
+from buran.modeling.functions.terms import Factor, ModelFunction, Term
+from buran.modeling.pmnf import Model
 from buran.modeling.pmnf.alternative import Alternative, cancels_through, with_other_growth
-from buran.modeling.pmnf.powers import PowerLog
-from buran.modeling.pmnf.terms import Factor, ModelFunction, Term
 
 SIZES = (10, 20, 30, 40, 50)
 Truth = Callable[[np.ndarray, np.ndarray], np.ndarray]

@@ -9,7 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from buran.errors import UsageError
-from buran.modeling.pmnf import SearchOptions, fit_models, full_space, predict
+from buran.modeling.fit import fit_models
+from buran.modeling.functions.powers import full_space
+from buran.modeling.functions.terms import predict
+from buran.modeling.pmnf import SearchOptions
 from buran.modeling.pmnf.beam import leave_one_out
 from buran.modeling.pmnf.repetitions import relative_weights
 

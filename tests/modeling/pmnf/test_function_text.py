@@ -8,14 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from buran.errors import UsageError
-from buran.modeling.pmnf import (
-    Factor,
-    ModelFunction,
-    PowerLog,
-    Term,
-    format_function,
-    growth_class,
-)
+from buran.modeling.functions.powers import PowerLog
+from buran.modeling.functions.terms import Factor, ModelFunction, Term
+from buran.modeling.pmnf import format_function, growth_class
 from buran.modeling.pmnf.text import format_largest, python_names
 
 FUNCTION = ModelFunction(

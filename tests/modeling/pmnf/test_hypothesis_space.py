@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from buran.errors import FormatError, UsageError
-from buran.modeling.pmnf import HypothesisSpace, full_space, read_space
+from buran.modeling.functions.powers import HypothesisSpace, full_space, read_space
 from buran.modeling.pmnf.candidates import TermTable, lines, patterns, short_list
 
 

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from buran.errors import UsageError
-from buran.modeling.pmnf import ModelSet, fit_models, full_space
+from buran.modeling.fit import fit_models
+from buran.modeling.functions.powers import full_space
+from buran.modeling.pmnf import ModelSet
 from buran.modeling.pmnf.alternative import MIXTURE_PARTS, divided
 from buran_studies.noise import inject
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from buran.errors import FormatError
 from buran.files import read_json, write_json
-from buran.modeling.pmnf import ModelSet, fit_models, read_models, write_models
+from buran.modeling.fit import fit_models
+from buran.modeling.pmnf import ModelSet, read_models, write_models
 
 POINTS = np.array([[4.0], [8.0], [16.0], [32.0]])
 

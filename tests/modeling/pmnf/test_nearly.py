@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from buran.modeling.exact.nearly import near_models
-from buran.modeling.pmnf import fit_models
+from buran.modeling.fit import fit_models
 
 POINTS = np.array(list(product((1.0, 2.0, 4.0), (2048.0, 4096.0, 8192.0, 16384.0, 32768.0))))
 FAR = np.array([[64.0, 2.0**20], [2.0, 2.0**17]])

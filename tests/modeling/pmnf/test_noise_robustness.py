@@ -4,7 +4,8 @@ from fractions import Fraction as F
 
 import numpy as np
 
-from buran.modeling.pmnf import fit_models, full_space
+from buran.modeling.fit import fit_models
+from buran.modeling.functions.powers import full_space
 
 LEVEL = 0.05
 REPETITIONS = 5

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from buran.modeling.pmnf import fit_models
+from buran.modeling.fit import fit_models
 from buran.modeling.pmnf.repetitions import scatter_of
 from buran_studies.functions import AXES, draw, grid
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from buran.modeling.pmnf import SearchOptions, fit_models
+from buran.modeling.fit import fit_models
+from buran.modeling.pmnf import SearchOptions
 from buran.modeling.pmnf.repetitions import Scatter, scatter_of
 
 SIZES = np.array([[4.0], [8], [16], [32], [64]])

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buran.modeling.pmnf import Factor, ModelFunction, PowerLog, Term
+from buran.modeling.functions.powers import PowerLog
+from buran.modeling.functions.terms import Factor, ModelFunction, Term
 
 N3 = Term((Factor(0, PowerLog(F(3), 0)),))
 N2 = Term((Factor(0, PowerLog(F(2), 0)),))

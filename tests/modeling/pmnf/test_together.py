@@ -5,7 +5,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from buran.modeling.pmnf import Factor, ModelFunction, ModelSet, PowerLog, Term, fit_models
+from buran.modeling.fit import fit_models
+from buran.modeling.functions.powers import PowerLog
+from buran.modeling.functions.terms import Factor, ModelFunction, Term
+from buran.modeling.pmnf import ModelSet
 from buran.modeling.pmnf.alternative import Alternative
 from buran.modeling.pmnf.repetitions import scatter_of
 from buran.modeling.pmnf.structures import (

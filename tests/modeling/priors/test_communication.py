@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from buran.errors import UsageError
-from buran.modeling.exact.effort import bytes_of
-from buran.modeling.pmnf.terms import ModelFunction, added, multiplied, power, scaled
+from buran.modeling.functions.terms import ModelFunction, added, multiplied, power, scaled
 from buran.modeling.priors.communication import OPERATIONS, POLLS, operation_of
+from buran.modeling.priors.effort import bytes_of
 from buran.modeling.priors.prior import Prior, communication_prior, computation_prior
 
 P, N, ONE, NONE = power(0, 1), power(1, 1), ModelFunction(1.0), ModelFunction(0.0)

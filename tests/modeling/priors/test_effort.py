@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from buran.errors import UsageError
-from buran.modeling.exact.effort import Steadiness, effort_of, power_law
-from buran.modeling.pmnf.powers import PowerLog, full_space
-from buran.modeling.pmnf.terms import Factor, ModelFunction, Term
+from buran.modeling.functions.powers import PowerLog, full_space
+from buran.modeling.functions.terms import Factor, ModelFunction, Term
+from buran.modeling.priors.effort import Steadiness, effort_of, power_law
 
 POINTS = np.array(list(product((2, 4, 6, 8, 12), (4, 8, 16, 32, 64))), dtype=float)
 PAIRS = full_space().pairs

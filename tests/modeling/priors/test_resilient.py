@@ -7,8 +7,8 @@ import pytest
 from prior_tables import POINTS
 
 from buran.errors import UsageError
+from buran.modeling.functions.terms import ModelFunction, added, multiplied, power, scaled
 from buran.modeling.pmnf.model import prediction_interval
-from buran.modeling.pmnf.terms import ModelFunction, added, multiplied, power, scaled
 from buran.modeling.priors.prior import ONE, Column, Prior, computation_prior
 from buran.modeling.priors.resilient import PUBLISHED, FitOptions, fit_priors, predictions
 from buran_studies.noise import inject

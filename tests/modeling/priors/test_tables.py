@@ -11,8 +11,8 @@ from prior_tables import POINTS, N, P, table, tree_of
 
 from buran.errors import UsageError
 from buran.modeling.experiments import model_experiment
+from buran.modeling.functions.terms import added
 from buran.modeling.pmnf.model import predict_models, prediction_interval
-from buran.modeling.pmnf.terms import added
 from buran.modeling.priors.campaign import models_from_priors, noise_resilient
 from buran.modeling.priors.paths import Source, project, waits
 from buran.modeling.priors.resilient import PUBLISHED

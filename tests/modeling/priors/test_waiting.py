@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from buran.modeling.functions.terms import ModelFunction, added, multiplied, power, scaled
 from buran.modeling.numerics.tuning import NOISE
 from buran.modeling.pmnf.repetitions import PointNoise
-from buran.modeling.pmnf.terms import ModelFunction, added, multiplied, power, scaled
 from buran.modeling.priors.communication import operation_of
 from buran.modeling.priors.prior import communication_prior
 from buran.modeling.priors.waiting import Verdict, diagnose

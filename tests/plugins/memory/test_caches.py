@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from buran.errors import ConfigError
-from buran.modeling.pmnf.fit import fit_models
+from buran.modeling.fit import fit_models
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.plugins.memory.caches import cache_table, cache_text, header_of, rows_of, size_text
 from buran.plugins.memory.misses import with_misses

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from test_known_terms import known
 
-from buran.modeling.pmnf import Factor, Model, ModelFunction, ModelSet, PowerLog, Quality, Term
+from buran.modeling.functions.derived import DerivedValue
+from buran.modeling.functions.powers import PowerLog
+from buran.modeling.functions.terms import Factor, ModelFunction, Term
+from buran.modeling.pmnf import Model, ModelSet, Quality
 from buran.modeling.pmnf.alternative import Alternative, with_other_growth
-from buran.modeling.pmnf.derived import DerivedValue
 from buran.modeling.priors.campaign import LevelMisses, PathPrior
 from buran.modeling.priors.prior import Column
 from buran.planning.belief import belief_of

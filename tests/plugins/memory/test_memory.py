@@ -12,7 +12,7 @@ import pytest
 from prior_tables import table
 from test_distances import SMALL, models_along
 
-from buran.modeling.pmnf.terms import ModelFunction, power
+from buran.modeling.functions.terms import ModelFunction, power
 from buran.modeling.pmnf.text import format_function
 from buran.modeling.priors.campaign import models_from_priors
 from buran.modeling.priors.prior import Prior, computation_prior, one_cost

@@ -11,7 +11,7 @@ import pytest
 from test_caches import table_of
 
 from buran.campaign.launcher import Placement
-from buran.modeling.pmnf.fit import fit_models
+from buran.modeling.fit import fit_models
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.plugins.memory.machine_file import Level, MachineFile
 from buran.plugins.memory.reuse import BIN_METRICS, LEAST_DISTANCE, LINE, NEVER

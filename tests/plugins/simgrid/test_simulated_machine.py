@@ -28,7 +28,7 @@ from buran.measurement.machine.process import Outcome
 from buran.measurement.merge_dumps import read_dumps
 from buran.measurement.toolchain.runtime import find_toolchain
 from buran.measurement.toolchain.toolchain import Toolchain
-from buran.modeling.pmnf import fit_models
+from buran.modeling.fit import fit_models
 from buran.plugins.simgrid import machine as simulated
 from buran.plugins.simgrid.backend import NODE_GROUPS, SimulatedMachineBackend
 from buran.plugins.simgrid.calibration import Calibration

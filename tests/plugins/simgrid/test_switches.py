@@ -10,8 +10,8 @@ import pytest
 from prior_tables import POINTS, N, P, table
 
 from buran.modeling.experiments import model_experiment
+from buran.modeling.functions.terms import Array, Cases, ModelFunction, power, scaled
 from buran.modeling.pmnf.model import prediction_interval
-from buran.modeling.pmnf.terms import Array, Cases, ModelFunction, power, scaled
 from buran.modeling.pmnf.text import format_function, growth_class
 from buran.modeling.priors.campaign import models_from_priors, noise_resilient
 from buran.modeling.priors.communication import operation_of

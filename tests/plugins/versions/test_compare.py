@@ -9,8 +9,8 @@ import pytest
 
 from buran.errors import UsageError
 from buran.modeling.experiments import model_experiment
-from buran.modeling.pmnf import fit_models
-from buran.modeling.pmnf.derived import DerivedValue, variables_of
+from buran.modeling.fit import fit_models
+from buran.modeling.functions.derived import DerivedValue, variables_of
 from buran.plugins.versions.compare import compare_sides, faster_in
 from buran.plugins.versions.condition import Condition, broken_by
 from buran.plugins.versions.difference import Comparison, Difference

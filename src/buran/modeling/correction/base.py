@@ -21,8 +21,8 @@ from buran.campaign.mistakes import did_you_mean
 from buran.errors import UsageError
 from buran.files import Stored
 from buran.modeling.correction.formula import Array, compiled, exact, parse_formula
+from buran.modeling.functions.terms import ModelFunction
 from buran.modeling.numerics.tuning import ALLOWANCE
-from buran.modeling.pmnf.terms import ModelFunction
 from buran.modeling.pmnf.text import format_function, python_names
 
 Monotone = Literal["increasing", "decreasing"]

@@ -1,1 +1,1 @@
-"""Formulas that exact counts follow, solved modulo a prime and proven by more values than coefficients; and efforts."""
+"""Formulas that exact counts follow, solved modulo a prime and proven by more values than coefficients."""

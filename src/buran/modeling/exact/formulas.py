@@ -33,16 +33,16 @@ from buran.modeling.exact.rational import (
     monomials,
     term_residues,
 )
+from buran.modeling.functions.derived import DerivedValue
+from buran.modeling.functions.terms import Array, ModelFunction, summed
+from buran.modeling.functions.terms import product as modelled_product
+from buran.modeling.numerics.least_squares import Ids
 from buran.modeling.numerics.modular import PRIME, Residues, inverse, reduced, solved, spans
 from buran.modeling.numerics.tuning import BEAM, FEW, MARGIN_BITS, REACH
 from buran.modeling.pmnf.alternative import Alternative
-from buran.modeling.pmnf.candidates import Ids
-from buran.modeling.pmnf.derived import DerivedValue
 from buran.modeling.pmnf.model import Model, Quality
 from buran.modeling.pmnf.search import SearchOptions
 from buran.modeling.pmnf.structures import OpenStructure, with_structures
-from buran.modeling.pmnf.terms import Array, ModelFunction, summed
-from buran.modeling.pmnf.terms import product as modelled_product
 
 Formula = tuple[ModelFunction, float]  # with the bits that speak for it
 Product = tuple[int, ...]  # for each parameter 0 for the constant, else 1 + place in the table of its terms

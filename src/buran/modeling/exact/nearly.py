@@ -16,16 +16,15 @@ from itertools import combinations, product
 import numpy as np
 
 from buran.modeling.exact.formulas import Formula, model_of_formulas
+from buran.modeling.functions.powers import BasisFunction, PowerLog
+from buran.modeling.functions.terms import Array, Factor, Term, summed
 from buran.modeling.numerics.intervals import ROUNDING
-from buran.modeling.numerics.least_squares import least_norm, orthogonal_part, span, unit_columns
+from buran.modeling.numerics.least_squares import Ids, least_norm, orthogonal_part, span, unit_columns
 from buran.modeling.numerics.tuning import FEW, MARGIN_BITS, MATTERS
 from buran.modeling.pmnf.alternative import Alternative, cancels_through
-from buran.modeling.pmnf.candidates import Ids
 from buran.modeling.pmnf.model import Model, Quality, adjusted_r2, rss, smape
-from buran.modeling.pmnf.powers import BasisFunction, PowerLog
 from buran.modeling.pmnf.repetitions import relative_weights
 from buran.modeling.pmnf.search import SearchOptions
-from buran.modeling.pmnf.terms import Array, Factor, Term, summed
 
 _RISING = tuple(
     PowerLog(Fraction(power), log)

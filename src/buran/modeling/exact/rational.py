@@ -12,14 +12,14 @@ from math import prod
 
 import numpy as np
 
+from buran.modeling.functions.derived import DerivedValue, neighbours
+from buran.modeling.functions.powers import Array, BasisFunction, PowerLog
+from buran.modeling.functions.terms import Factor, Term, product
+from buran.modeling.numerics.least_squares import Ids, Mask
 from buran.modeling.numerics.modular import PRIME, Residues, checks, inverse, residues
 from buran.modeling.numerics.modular import product as modular_product
 from buran.modeling.numerics.tuning import COMBINATIONS, FEW, MARGIN_BITS
-from buran.modeling.pmnf.candidates import Ids, Mask
-from buran.modeling.pmnf.derived import DerivedValue, neighbours
-from buran.modeling.pmnf.powers import Array, BasisFunction, PowerLog
 from buran.modeling.pmnf.search import SearchOptions
-from buran.modeling.pmnf.terms import Factor, Term, product
 
 # Bits that the terms of one parameter may cost together. Tuned: judgement.
 MOST_BITS = 12

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+Ids = NDArray[np.int64]
 
 _CHUNK = 1 << 21  # numbers of one working array, 16 MiB: keeps memory small, whatever the number of problems
 SINGULAR = 1e-6  # of the largest singular value: what is smaller, the points do not determine

@@ -11,12 +11,12 @@ from typing import Literal, overload
 
 import numpy as np
 
+from buran.modeling.functions.powers import NO_GROWTH, PowerLog
+from buran.modeling.functions.terms import Array, Factor, ModelFunction, Term, predict
 from buran.modeling.numerics import intervals
 from buran.modeling.numerics.intervals import ROUNDING
+from buran.modeling.numerics.least_squares import Mask
 from buran.modeling.numerics.tuning import FEW, MATTERS, REACH
-from buran.modeling.pmnf.candidates import Mask
-from buran.modeling.pmnf.powers import NO_GROWTH, PowerLog
-from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term, predict
 from buran.modeling.price.discrepancy import Discrepancy, left_over_at
 
 # Of the weight, at which the hypotheses of a call path are divided, each part with one that stands for it. Tuned: of

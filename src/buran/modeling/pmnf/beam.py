@@ -8,10 +8,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.modeling.numerics.least_squares import best
+from buran.modeling.functions.terms import Array
+from buran.modeling.numerics.least_squares import Ids, Mask, best
 from buran.modeling.numerics.tuning import BEAM
-from buran.modeling.pmnf.candidates import DEPENDENT, Ids, Mask, TermTable
-from buran.modeling.pmnf.terms import Array
+from buran.modeling.pmnf.candidates import DEPENDENT, TermTable
 
 BOUND = 1e-9  # 1 - leverage of a point that fixes a coefficient alone
 Criterion = Literal["error", "smape"]

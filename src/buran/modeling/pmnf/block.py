@@ -8,13 +8,13 @@ from functools import cached_property
 
 import numpy as np
 
-from buran.modeling.numerics.least_squares import Solution, again, solve
+from buran.modeling.functions.terms import Array, Factor, ModelFunction, Term
+from buran.modeling.numerics.least_squares import Ids, Solution, again, solve
 from buran.modeling.numerics.tuning import MATTERS
 from buran.modeling.pmnf.alternative import Alternative, divided, with_other_growth
 from buran.modeling.pmnf.beam import BestHypotheses, first_occurrence
-from buran.modeling.pmnf.candidates import Ids, TermTable
+from buran.modeling.pmnf.candidates import TermTable
 from buran.modeling.pmnf.structures import OpenStructure, with_structures
-from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term
 
 # Nats of odds for a nat of the score, times the points. Tuned: ablation, seed 4242 (evidence/models.md).
 SCORE_WEIGHT = 0.3

@@ -8,13 +8,10 @@ from itertools import combinations, product
 from math import comb, prod
 
 import numpy as np
-from numpy.typing import NDArray
 
+from buran.modeling.functions.powers import Array, BasisFunction
+from buran.modeling.numerics.least_squares import Ids, Mask
 from buran.modeling.numerics.tuning import BEAM, COMBINATIONS, FEW, REACH
-from buran.modeling.pmnf.powers import Array, BasisFunction
-
-Ids = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 DEPENDENT = 1e-10  # share of a column's squared length that must remain beside other columns
 

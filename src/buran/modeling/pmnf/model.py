@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.errors import UsageError
+from buran.modeling.functions.terms import Array, ModelFunction, Term, predict
 from buran.modeling.numerics.intervals import of_sum
 from buran.modeling.pmnf.alternative import Alternative, Target, mixture_interval, prepare
-from buran.modeling.pmnf.terms import Array, ModelFunction, Term, predict
 from buran.modeling.price.discrepancy import Discrepancy, left_over_at
 
 _SAME = 1e-12  # of the largest value: differences below are rounding

@@ -13,11 +13,11 @@ import numpy as np
 
 from buran.extensions import from_extra
 from buran.files import JsonObject, read_document, write_json
+from buran.modeling.functions.powers import full_space
+from buran.modeling.functions.terms import Array, ModelFunction
 from buran.modeling.numerics.tuning import STEADY
 from buran.modeling.pmnf.alternative import Alternative, Target, prepare
 from buran.modeling.pmnf.model import Model, Quality, predict_models, prediction_interval
-from buran.modeling.pmnf.powers import full_space
-from buran.modeling.pmnf.terms import Array, ModelFunction
 from buran.modeling.pmnf.text import format_function, growth_class
 from buran.modeling.price.discrepancy import Discrepancy, Process
 from buran.profiles.metrics import metric_of

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.errors import UsageError
+from buran.modeling.functions.terms import Array
 from buran.modeling.numerics.tuning import FLOOR, NOISE, WORTH
-from buran.modeling.pmnf.terms import Array
 
 
 @dataclass(frozen=True, eq=False)

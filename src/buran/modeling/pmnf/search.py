@@ -13,7 +13,9 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from buran.errors import UsageError
-from buran.modeling.numerics.least_squares import best
+from buran.modeling.functions.powers import Spaces, space_of
+from buran.modeling.functions.terms import Array
+from buran.modeling.numerics.least_squares import Ids, Mask, best
 from buran.modeling.numerics.tuning import BEAM, PROGRESS
 from buran.modeling.pmnf.beam import (
     ROUNDING_ERROR,
@@ -28,19 +30,7 @@ from buran.modeling.pmnf.beam import (
     parents,
     score,
 )
-from buran.modeling.pmnf.candidates import (
-    DEPENDENT,
-    Ids,
-    Mask,
-    TermTable,
-    line_misfit,
-    lines,
-    log_misfit,
-    patterns,
-    short_list,
-)
-from buran.modeling.pmnf.powers import Spaces, space_of
-from buran.modeling.pmnf.terms import Array
+from buran.modeling.pmnf.candidates import DEPENDENT, TermTable, line_misfit, lines, log_misfit, patterns, short_list
 
 Progress = Callable[[int], None]
 _CHUNK_BYTES = 3_000_000  # of one working array; larger ones fall out of the cache

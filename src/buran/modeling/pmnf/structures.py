@@ -10,11 +10,11 @@ from math import prod
 
 import numpy as np
 
+from buran.modeling.functions.terms import Array, Factor, ModelFunction, Term
 from buran.modeling.numerics.intervals import ROUNDING
 from buran.modeling.numerics.tuning import FLOOR, MATTERS, REACH
 from buran.modeling.pmnf.alternative import Alternative
 from buran.modeling.pmnf.candidates import is_dense
-from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term
 from buran.wording import shown_value
 
 Pairs = tuple[tuple[int, int], ...]

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from buran.errors import UsageError
-from buran.modeling.pmnf.powers import NO_GROWTH, PRODUCT, Style
-from buran.modeling.pmnf.terms import Cases, ModelFunction, Term
+from buran.modeling.functions.powers import NO_GROWTH, PRODUCT, Style
+from buran.modeling.functions.terms import Cases, ModelFunction, Term
 
 _READ, _SHOWN = 8, 4  # terms of a formula: more are not read, and then so many are shown
 

@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 
 from buran.files import JsonObject
+from buran.modeling.functions.terms import Array, ModelFunction, predict
 from buran.modeling.numerics.gaussian_process import matern
+from buran.modeling.numerics.least_squares import Ids
 from buran.modeling.numerics.tuning import COMBINATIONS, DEVIATIONS, FLOOR, NOISE, REACH, WORTH
-from buran.modeling.pmnf.candidates import Ids
-from buran.modeling.pmnf.terms import Array, ModelFunction, predict
 
 # Of a value: the evidence chooses; the first one repetitions do not show. Tuned: judgement.
 NOISES = (0.01, 0.03, 0.1, 0.3, 1.0)

@@ -8,10 +8,9 @@ from typing import Literal
 import numpy as np
 from scipy.special import log_ndtr
 
-from buran.modeling.numerics.least_squares import Solution, condensed, solve, without_negative
+from buran.modeling.functions.terms import Array
+from buran.modeling.numerics.least_squares import Ids, Mask, Solution, condensed, solve, without_negative
 from buran.modeling.numerics.tuning import FLOOR, STEPS
-from buran.modeling.pmnf.candidates import Ids, Mask
-from buran.modeling.pmnf.terms import Array
 
 _SETTLED = 1e-8  # of the largest prediction: the rounds that follow change nothing
 _SAME = 1e-10  # square of what columns of length 1 may differ by to be one: rounding

@@ -9,7 +9,7 @@ The five steps, in the order of the paper:
 in the paper                                                    here
 ==============================================================  ====================================================
 3.1: basic blocks and bytes, measured once                      `buran.measurement.native`, `buran.profiles.metrics`
-3.2: models of these counts                                     `buran.modeling.exact.effort.effort_of`
+3.2: models of these counts                                     `buran.modeling.priors.effort.effort_of`
 3.2: computation prior, the model without coefficients          `prior.computation_prior`, `paths.priors_of`
 3.2, Table 1: communication prior                               `communication`, `prior.communication_prior`
 3.3: coefficients by regression of times on the prior           `resilient.fit_priors`, `resilient.PUBLISHED`
@@ -21,8 +21,8 @@ waiting (`waiting.diagnose`), algorithms that change with ranks or bytes (`waiti
 know of costs (`prior.Account`) are additions.
 """
 
-from buran.modeling.exact.effort import Effort, effort_of
 from buran.modeling.priors.campaign import models_from_priors
+from buran.modeling.priors.effort import Effort, effort_of
 from buran.modeling.priors.paths import PathModel, Source, priors_of
 from buran.modeling.priors.prior import Column, Prior, communication_prior, computation_prior
 from buran.modeling.priors.resilient import FitOptions, Resilient, fit_priors, predictions

@@ -12,11 +12,11 @@ from pydantic import PlainValidator
 
 from buran.errors import UsageError
 from buran.files import finite_or_none
+from buran.modeling.functions.terms import Array, ModelFunction, Term, added
 from buran.modeling.numerics.tuning import MATTERS
 from buran.modeling.pmnf.model import Model, predict_models
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.pmnf.repetitions import PointNoise, Repetition, over_repetitions
-from buran.modeling.pmnf.terms import Array, ModelFunction, Term, added
 from buran.modeling.pmnf.text import format_function, format_largest
 from buran.modeling.priors.paths import TIMES_ALONE, PathModel, Source, has_effort, priors_of
 from buran.modeling.priors.prior import (

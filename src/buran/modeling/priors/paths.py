@@ -11,15 +11,15 @@ from types import MappingProxyType
 import numpy as np
 
 from buran.errors import UsageError
-from buran.modeling.exact.effort import OPEN, Effort, Steadiness, bytes_of, effort_of, power_law, with_sums
+from buran.modeling.functions.derived import DerivedValue, variables_of
+from buran.modeling.functions.powers import Spaces, full_spaces
+from buran.modeling.functions.terms import Array, ModelFunction
+from buran.modeling.numerics.least_squares import Ids, Mask
 from buran.modeling.numerics.tuning import MATTERS
-from buran.modeling.pmnf.candidates import Ids, Mask
-from buran.modeling.pmnf.derived import DerivedValue, variables_of
 from buran.modeling.pmnf.model import Model
-from buran.modeling.pmnf.powers import Spaces, full_spaces
 from buran.modeling.pmnf.repetitions import over_repetitions
-from buran.modeling.pmnf.terms import Array, ModelFunction
 from buran.modeling.priors.communication import POLLS, operation_of
+from buran.modeling.priors.effort import OPEN, Effort, Steadiness, bytes_of, effort_of, power_law, with_sums
 from buran.modeling.priors.prior import KnownMpi, Prior, communication_prior, computation_prior
 from buran.modeling.priors.resilient import Resilient
 from buran.modeling.priors.steps import Repeats, repeats, that_repeat

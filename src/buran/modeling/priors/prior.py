@@ -11,9 +11,8 @@ from typing import Protocol
 import numpy as np
 
 from buran.errors import UsageError
-from buran.modeling.pmnf.candidates import Mask
-from buran.modeling.pmnf.powers import PowerLog
-from buran.modeling.pmnf.terms import (
+from buran.modeling.functions.powers import PowerLog
+from buran.modeling.functions.terms import (
     Array,
     ModelFunction,
     Part,
@@ -26,6 +25,7 @@ from buran.modeling.pmnf.terms import (
     single,
     summed,
 )
+from buran.modeling.numerics.least_squares import Mask
 from buran.modeling.pmnf.text import format_function
 from buran.modeling.price.discrepancy import Along
 from buran.modeling.priors.communication import CostPart, Operation, Volume

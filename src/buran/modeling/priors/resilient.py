@@ -9,14 +9,14 @@ from functools import cached_property, partial
 import numpy as np
 
 from buran.errors import UsageError
+from buran.modeling.fit import with_discrepancies
+from buran.modeling.functions.terms import Array, ModelFunction, Term, parts_of
+from buran.modeling.numerics.least_squares import Mask
 from buran.modeling.numerics.tuning import DEVIATIONS, FEW, WORTH
 from buran.modeling.pmnf.alternative import Alternative, with_other_growth
-from buran.modeling.pmnf.candidates import Mask
-from buran.modeling.pmnf.fit import with_discrepancies
 from buran.modeling.pmnf.model import Model, Quality, adjusted_r2, rss, smape
 from buran.modeling.pmnf.repetitions import PointNoise
 from buran.modeling.pmnf.structures import OpenStructure, with_structures
-from buran.modeling.pmnf.terms import Array, ModelFunction, Term, parts_of
 from buran.modeling.price.discrepancy import Along
 from buran.modeling.price.regression import LEAST_NOISE, OUTLIERS, Belief, Fitted, regress
 from buran.modeling.priors.prior import Prior

@@ -14,11 +14,11 @@ from enum import StrEnum
 
 import numpy as np
 
+from buran.modeling.functions.terms import Array
 from buran.modeling.numerics.intervals import ROUNDING
+from buran.modeling.numerics.least_squares import Mask
 from buran.modeling.numerics.tuning import MATTERS
-from buran.modeling.pmnf.candidates import Mask
 from buran.modeling.pmnf.repetitions import over_repetitions
-from buran.modeling.pmnf.terms import Array
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.metrics import stands_for, work_metrics
 

@@ -10,11 +10,10 @@ from functools import cached_property
 
 import numpy as np
 
-from buran.modeling.numerics.least_squares import SINGULAR, orthogonal_part, span, unit_columns
+from buran.modeling.functions.terms import Array, ModelFunction, Term, added, power, product, scaled, summed
+from buran.modeling.numerics.least_squares import SINGULAR, Mask, orthogonal_part, span, unit_columns
 from buran.modeling.numerics.tuning import FEW, MATTERS
-from buran.modeling.pmnf.candidates import Mask
 from buran.modeling.pmnf.repetitions import PointNoise
-from buran.modeling.pmnf.terms import Array, ModelFunction, Term, added, power, product, scaled, summed
 from buran.modeling.price.regression import OUTLIERS, Fitted, regress
 from buran.modeling.priors.prior import Column, Prior
 

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from buran.campaign.plan import Mode, Purpose
 from buran.campaign.point import Point
 from buran.features import ReportSection
-from buran.modeling.pmnf.fit import fit_models
+from buran.modeling.fit import fit_models
+from buran.modeling.functions.terms import Array
 from buran.modeling.pmnf.model_set import ModelSet
-from buran.modeling.pmnf.terms import Array
 from buran.modeling.priors.paths import waits
 from buran.plugins.efficiency import KEY
 from buran.plugins.efficiency.table import (

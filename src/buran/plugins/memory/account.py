@@ -22,11 +22,11 @@ from typing import ClassVar
 import numpy as np
 
 from buran.campaign.expressions import ExpressionError
+from buran.modeling.functions.derived import DerivedValue
+from buran.modeling.functions.powers import PowerLog
+from buran.modeling.functions.terms import Array, Factor, ModelFunction, Term, added, multiplied
+from buran.modeling.numerics.least_squares import Mask
 from buran.modeling.numerics.tuning import LARGER, MATTERS
-from buran.modeling.pmnf.candidates import Mask
-from buran.modeling.pmnf.derived import DerivedValue
-from buran.modeling.pmnf.powers import PowerLog
-from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term, added, multiplied
 from buran.modeling.pmnf.text import format_function, python_names
 from buran.modeling.priors.prior import Column, Cost, Prior
 from buran.plugins.memory.distances import DistanceModels

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from buran.campaign.config import Campaign
+from buran.modeling.functions.terms import Array
 from buran.modeling.pmnf.model_set import ModelSet
-from buran.modeling.pmnf.terms import Array
 from buran.modeling.pmnf.text import format_function
 from buran.modeling.priors.paths import taken_up
 from buran.plugins.memory.distances import DistanceModels, distance_models

@@ -9,9 +9,9 @@ import numpy as np
 
 from buran.campaign.point import Point
 from buran.errors import UsageError
+from buran.modeling.functions.terms import Array
 from buran.modeling.numerics.tuning import FEW
 from buran.modeling.pmnf.model_set import ModelSet
-from buran.modeling.pmnf.terms import Array
 from buran.modeling.priors.paths import PathModel, Source
 from buran.modeling.priors.prior import Prior
 from buran.plugins.memory.account import MemoryAccount

@@ -9,9 +9,9 @@ import numpy as np
 
 from buran.campaign.config import Campaign
 from buran.campaign.expressions import written_out
-from buran.modeling.exact.effort import Steadiness, effort_of
+from buran.modeling.functions.terms import Array, ModelFunction
 from buran.modeling.pmnf.repetitions import over_repetitions
-from buran.modeling.pmnf.terms import Array, ModelFunction
+from buran.modeling.priors.effort import Steadiness, effort_of
 from buran.modeling.priors.paths import taken_up, work_of_a_thread
 from buran.plugins.memory.account import CacheCost, MemoryAccount, MissCost, PageAccount, derived_or_none, is_written
 from buran.plugins.memory.caches import Divided, models_of

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from buran.modeling.functions.powers import PowerLog
+from buran.modeling.functions.terms import Array, Factor, ModelFunction, Term
 from buran.modeling.numerics.intervals import of_mean
 from buran.modeling.numerics.tuning import NEARLY
-from buran.modeling.pmnf.powers import PowerLog
-from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term
 from buran.plugins.memory.laws import STEPS, Laws, beyond_edge
 from buran.plugins.memory.reuse import LINE, NEVER
 from buran.plugins.memory.tuning import RESOLVED

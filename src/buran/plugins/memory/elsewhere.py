@@ -19,8 +19,8 @@ from statistics import NormalDist
 
 import numpy as np
 
+from buran.modeling.functions.terms import Array
 from buran.modeling.numerics.intervals import of_mixture
-from buran.modeling.pmnf.terms import Array
 from buran.modeling.price.discrepancy import left_over_at
 from buran.modeling.priors.prior import Column
 from buran.modeling.priors.resilient import Resilient

@@ -17,9 +17,9 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from buran.modeling.functions.terms import Array
 from buran.modeling.numerics.least_squares import nonnegative, unit_columns
 from buran.modeling.numerics.tuning import COMBINATIONS, FEW, FLOOR, NOISE
-from buran.modeling.pmnf.terms import Array
 from buran.plugins.memory.reuse import LEAST_DISTANCE, NEVER
 from buran.plugins.memory.tuning import RESOLVED
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from buran.files import JsonObject
-from buran.modeling.pmnf.powers import Array, BasisFunction, Lead, Style
+from buran.modeling.functions.powers import Array, BasisFunction, Lead, Style
 
 
 @dataclass(frozen=True)

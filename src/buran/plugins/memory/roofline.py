@@ -11,9 +11,9 @@ import numpy as np
 
 from buran.campaign.config import Campaign
 from buran.campaign.point import Point
+from buran.modeling.functions.terms import Array
 from buran.modeling.numerics.tuning import FLOOR, LARGER
 from buran.modeling.pmnf.model_set import ModelSet
-from buran.modeling.pmnf.terms import Array
 from buran.modeling.priors.campaign import PathPrior
 from buran.modeling.priors.paths import waits
 from buran.plugins.memory.caches import models_of, size_text

@@ -14,9 +14,9 @@ from buran.campaign.config import Campaign
 from buran.campaign.plan import Mode
 from buran.features import sections_of
 from buran.files import write_json
-from buran.modeling.exact.effort import effort_of
+from buran.modeling.functions.terms import Array, predict
 from buran.modeling.pmnf.model_set import ModelSet
-from buran.modeling.pmnf.terms import Array, predict
+from buran.modeling.priors.effort import effort_of
 from buran.plugins.simgrid.calibration import CALIBRATION, Calibration, weights
 from buran.profiles.experiment.build import Run, experiment_from_profiles
 from buran.profiles.experiment.merge import merge_metrics, project

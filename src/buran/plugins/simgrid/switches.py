@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
-from buran.modeling.pmnf.powers import PowerLog
-from buran.modeling.pmnf.terms import Cases, Factor, ModelFunction, Term, added, multiplied, scaled, single
+from buran.modeling.functions.powers import PowerLog
+from buran.modeling.functions.terms import Cases, Factor, ModelFunction, Term, added, multiplied, scaled, single
 from buran.modeling.pmnf.text import format_function
 
 _TABLE = Path(__file__).with_name("thresholds.yaml")

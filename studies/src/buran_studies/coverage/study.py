@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.modeling.pmnf import fit_models
+from buran.modeling.fit import fit_models
 from buran.modeling.pmnf.repetitions import over_repetitions, scatter_of
 from buran_studies.evaluation.evaluation import Evaluation, Figure, Table
 from buran_studies.evaluation.study import Settings, Shard

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from buran.campaign.mistakes import did_you_mean
 from buran.errors import UsageError
-from buran.modeling.pmnf.terms import ModelFunction, added, multiplied, power
+from buran.modeling.functions.terms import ModelFunction, added, multiplied, power
 
 _TOKEN = re.compile(r"\s*(?:(\d+(?:\.\d+)?(?:/\d+)?)|([A-Za-z_]\w*)|(.))")
 _MOST_POWER = 10

@@ -10,7 +10,7 @@ from typing import Any
 
 from buran.errors import UsageError
 from buran.files import write_json, write_text
-from buran.modeling.pmnf.terms import Factor, ModelFunction, Term, added, multiplied, power
+from buran.modeling.functions.terms import Factor, ModelFunction, Term, added, multiplied, power
 from buran.modeling.pmnf.text import format_function, growth_class
 from buran.modeling.priors.communication import operation_of
 from buran.modeling.priors.prior import Prior, communication_prior

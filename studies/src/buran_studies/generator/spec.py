@@ -14,8 +14,8 @@ import numpy as np
 from buran.campaign.document import read_yaml
 from buran.campaign.mistakes import did_you_mean
 from buran.errors import FormatError, UsageError
-from buran.modeling.pmnf.powers import PowerLog, full_space
-from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term
+from buran.modeling.functions.powers import PowerLog, full_space
+from buran.modeling.functions.terms import Array, Factor, ModelFunction, Term
 from buran_studies.generator.complexity import parse_complexity
 
 OPERATIONS = ("allgather", "allreduce", "barrier", "bcast", "gather", "reduce", "scatter", "send", "receive")

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from buran.campaign.point import Point
 from buran.features import known_mpi
-from buran.modeling.exact.effort import effort_of
+from buran.modeling.functions.terms import Array, ModelFunction, power
 from buran.modeling.numerics.least_squares import nonnegative
-from buran.modeling.pmnf.terms import Array, ModelFunction, power
 from buran.modeling.priors.communication import OPERATIONS
+from buran.modeling.priors.effort import effort_of
 from buran.modeling.priors.prior import KnownMpi, communication_prior
 from buran.modeling.priors.waiting import others_pay
 from buran_studies.machine.laboratory import bench_for

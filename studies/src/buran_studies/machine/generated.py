@@ -11,9 +11,9 @@ import numpy as np
 
 from buran.campaign.point import Point
 from buran.features import known_mpi
-from buran.modeling.pmnf.candidates import Mask
+from buran.modeling.functions.terms import Array
+from buran.modeling.numerics.least_squares import Mask
 from buran.modeling.pmnf.model import prediction_interval
-from buran.modeling.pmnf.terms import Array
 from buran.modeling.priors.paths import priors_of
 from buran.modeling.priors.prior import Prior
 from buran.modeling.priors.resilient import fit_priors

@@ -14,7 +14,7 @@ from buran.campaign.plan import Mode
 from buran.campaign.point import Point
 from buran.errors import ToolError
 from buran.files import write_json
-from buran.modeling.pmnf import fit_models
+from buran.modeling.fit import fit_models
 from buran.plugins.simgrid.calibrate import calibration_of
 from buran.plugins.simgrid.calibration import CALIBRATION, Calibration
 from buran.profiles.experiment.build import Run

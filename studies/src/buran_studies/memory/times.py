@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.campaign.plan import Mode
+from buran.modeling.fit import fit_models
+from buran.modeling.functions.terms import Array, predict
 from buran.modeling.numerics.intervals import of_sum
-from buran.modeling.pmnf.fit import fit_models
 from buran.modeling.pmnf.model import prediction_interval
-from buran.modeling.pmnf.terms import Array, predict
 from buran.modeling.priors.campaign import models_from_priors
 from buran.plugins.memory.account import MemoryAccount, PageAccount
 from buran.plugins.memory.caches import models_of

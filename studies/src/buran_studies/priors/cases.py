@@ -15,8 +15,8 @@ import numpy as np
 from buran import assets
 from buran.campaign.plan import Mode
 from buran.modeling.experiments import model_experiment
+from buran.modeling.functions.terms import Array, ModelFunction, added, multiplied, power
 from buran.modeling.pmnf.model import Model
-from buran.modeling.pmnf.terms import Array, ModelFunction, added, multiplied, power
 from buran.modeling.pmnf.text import growth_class
 from buran.modeling.priors.campaign import models_from_priors, waiting_text
 from buran.modeling.priors.communication import operation_of

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from buran.modeling.pmnf.candidates import Ids, Mask
-from buran.modeling.pmnf.fit import fit_models
+from buran.modeling.fit import fit_models
+from buran.modeling.functions.terms import Array, ModelFunction, added
+from buran.modeling.numerics.least_squares import Ids, Mask
 from buran.modeling.pmnf.model import Model
-from buran.modeling.pmnf.terms import Array, ModelFunction, added
 from buran.modeling.priors.paths import priors_of
 from buran.modeling.priors.prior import Column, Prior
 from buran.modeling.priors.resilient import FitOptions, predictions

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from buran.modeling.pmnf.fit import fit_models
-from buran.modeling.pmnf.terms import Array, added
+from buran.modeling.fit import fit_models
+from buran.modeling.functions.terms import Array, added
 from buran.modeling.priors.paths import priors_of
 from buran.modeling.priors.prior import KnownMpi, Prior
 from buran.modeling.priors.resilient import PUBLISHED, FitOptions, predictions

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from buran.modeling.exact.effort import bytes_of, effort_of
-from buran.modeling.pmnf.candidates import Ids
-from buran.modeling.pmnf.fit import fit_models
+from buran.modeling.fit import fit_models
+from buran.modeling.functions.terms import Array, ModelFunction, added, power, scaled
+from buran.modeling.numerics.least_squares import Ids
 from buran.modeling.pmnf.model import Model
-from buran.modeling.pmnf.terms import Array, ModelFunction, added, power, scaled
 from buran.modeling.priors.communication import operation_of
+from buran.modeling.priors.effort import bytes_of, effort_of
 from buran.modeling.priors.prior import Prior, communication_prior, computation_prior
 from buran.modeling.priors.resilient import FitOptions, predictions
 from buran_studies.generator.program import Truth

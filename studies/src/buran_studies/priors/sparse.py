@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from buran.errors import UsageError
-from buran.modeling.pmnf.candidates import Ids
-from buran.modeling.pmnf.terms import Array
+from buran.modeling.functions.terms import Array
+from buran.modeling.numerics.least_squares import Ids
 
 _LEAST_VALUES = 5  # of a parameter, to tell its factors
 _CROSSING = 3  # values of each line that crosses the first

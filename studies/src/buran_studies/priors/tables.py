@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from buran.modeling.pmnf.terms import Array
+from buran.modeling.functions.terms import Array
 from buran_studies.evaluation.evaluation import Curve, Figure, Kind, Plot, Table
 from buran_studies.evaluation.statistics import mean_and_error
 from buran_studies.priors.judged import METHODS

@@ -15,7 +15,7 @@ from buran.campaign.plan import Mode
 from buran.errors import ToolError
 from buran.files import write_text
 from buran.modeling.experiments import model_experiment
-from buran.modeling.pmnf.terms import Array, ModelFunction, multiplied, power
+from buran.modeling.functions.terms import Array, ModelFunction, multiplied, power
 from buran.modeling.pmnf.text import format_function
 from buran.modeling.priors.campaign import models_from_priors
 from buran.modeling.priors.paths import work_of_a_thread

@@ -12,8 +12,8 @@ import numpy as np
 
 from buran import assets
 from buran.campaign.plan import Mode
-from buran.modeling.pmnf.powers import PowerLog
-from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term, added, multiplied, power, scaled
+from buran.modeling.functions.powers import PowerLog
+from buran.modeling.functions.terms import Array, Factor, ModelFunction, Term, added, multiplied, power, scaled
 from buran.modeling.pmnf.text import format_function
 from buran.modeling.priors.campaign import models_from_priors
 from buran.modeling.priors.communication import operation_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from buran.modeling.pmnf import Fit, fit_models
+from buran.modeling.fit import Fit, fit_models
 from buran.modeling.pmnf.repetitions import over_repetitions, scatter_of
 from buran.modeling.priors.prior import Prior
 from buran.planning.base import base_indices

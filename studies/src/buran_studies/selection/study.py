@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from buran.errors import UsageError
-from buran.modeling.pmnf import ModelFunction
+from buran.modeling.functions.terms import ModelFunction
 from buran.planning.base import Base
 from buran.planning.planner import BATCH
 from buran.planning.protocol import Chooses

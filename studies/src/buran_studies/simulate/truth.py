@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from buran.errors import ConfigError
-from buran.modeling.pmnf.terms import ModelFunction
+from buran.modeling.functions.terms import ModelFunction
 from buran.modeling.pmnf.text import format_function
 
 TRUTH_SCHEMA = "buran-truth/1"

@@ -281,7 +281,7 @@ class NormalForm:
 
     def fit(self, F: Array, y: Array) -> NormalForm:
         """Fit."""
-        from buran.modeling.pmnf import fit_models
+        from buran.modeling.fit import fit_models
 
         part = np.random.default_rng(self.seed).permutation(len(y))[:300]
         points, index = np.unique(np.exp(F[part]), axis=0, return_inverse=True)

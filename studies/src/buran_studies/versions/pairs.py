@@ -12,8 +12,7 @@ import yaml
 from numpy.typing import NDArray
 
 from buran.modeling.experiments import model_experiment
-from buran.modeling.pmnf import ModelFunction
-from buran.modeling.pmnf.terms import multiplied, power, scaled
+from buran.modeling.functions.terms import ModelFunction, multiplied, power, scaled
 from buran.modeling.pmnf.text import growth_class
 from buran.plugins.versions.side import Side
 from buran.profiles.experiment.table import AGGREGATES, Experiment

@@ -11,15 +11,14 @@ from functools import partial
 import numpy as np
 
 from buran.errors import UsageError
-from buran.modeling.numerics.least_squares import exponents
+from buran.modeling.fit import fit_models
+from buran.modeling.functions.derived import DerivedValue
+from buran.modeling.functions.powers import PowerLog, Spaces
+from buran.modeling.functions.terms import Array, Factor, ModelFunction, Term, added, multiplied
+from buran.modeling.numerics.least_squares import Mask, exponents
 from buran.modeling.numerics.tuning import DEVIATIONS, FLOOR, MATTERS, NEARLY, OF_MEANS, STEADY
 from buran.modeling.pmnf.alternative import cancels_through
-from buran.modeling.pmnf.candidates import Mask
-from buran.modeling.pmnf.derived import DerivedValue
-from buran.modeling.pmnf.fit import fit_models
-from buran.modeling.pmnf.powers import PowerLog, Spaces
 from buran.modeling.pmnf.repetitions import over_repetitions
-from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term, added, multiplied
 
 # A function with more terms must be so many times as exact. Tuned: judgement.
 CLOSE = 30.0

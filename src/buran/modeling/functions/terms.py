@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.files import JsonObject
-from buran.modeling.pmnf.derived import DerivedValue
-from buran.modeling.pmnf.powers import NO_GROWTH, BasisFunction, Lead, PowerLog, Style, read_basis
+from buran.modeling.functions.derived import DerivedValue
+from buran.modeling.functions.powers import NO_GROWTH, BasisFunction, Lead, PowerLog, Style, read_basis
 
 Array = NDArray[np.float64]
 

@@ -102,7 +102,7 @@ FAMILIES: ExtensionPoint[TermFamily] = ExtensionPoint(
     "term family",
     "buran.terms",
     TermFamily,
-    {"powers": "buran.modeling.pmnf.powers:POWERS"},
+    {"powers": "buran.modeling.functions.powers:POWERS"},
 )
 
 

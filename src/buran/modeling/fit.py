@@ -10,18 +10,18 @@ import numpy as np
 from buran.errors import UsageError
 from buran.modeling.exact.formulas import exact_models, passes_through
 from buran.modeling.exact.nearly import near_models, without_rounding
+from buran.modeling.functions.derived import DerivedValue
+from buran.modeling.functions.powers import Spaces, full_space, is_full, space_of
+from buran.modeling.functions.terms import Array
 from buran.modeling.numerics.intervals import ROUNDING
+from buran.modeling.numerics.least_squares import Ids, Mask
 from buran.modeling.numerics.tuning import DEVIATIONS, MATTERS
 from buran.modeling.pmnf.alternative import LazyAlternatives, Target
 from buran.modeling.pmnf.beam import BOUND
 from buran.modeling.pmnf.block import Block, regress
-from buran.modeling.pmnf.candidates import Ids, Mask
-from buran.modeling.pmnf.derived import DerivedValue
 from buran.modeling.pmnf.model import Model, Quality, adjusted_r2, predict_models, prediction_interval, rss, smape
-from buran.modeling.pmnf.powers import Spaces, full_space, is_full, space_of
 from buran.modeling.pmnf.repetitions import Scatter, relative_weights
 from buran.modeling.pmnf.search import Progress, SearchOptions, search
-from buran.modeling.pmnf.terms import Array
 from buran.modeling.price.discrepancy import discrepancies
 
 _LARGEST = 1e150  # squares of larger values overflow, and those of values below its reciprocal vanish

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from buran.campaign.expressions import Expression, ExpressionError, compile_expression
 from buran.campaign.point import canonical
 from buran.files import JsonObject
-from buran.modeling.pmnf.powers import NO_GROWTH, Lead, Style
+from buran.modeling.functions.powers import NO_GROWTH, Lead, Style
 
 Array = NDArray[np.float64]
 _LOW, _STEP, _FAR = 64, 64, 64**4  # squares and cubes, so that grids of so many ranks have whole edges
