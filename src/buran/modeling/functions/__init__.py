@@ -1,1 +1,1 @@
-"""Functions of parameters, which all models are made of: derived values, powers and logarithms, terms and their sums."""
+"""Functions of parameters, of which all models are made: derived values, powers and logarithms, sums of terms."""
