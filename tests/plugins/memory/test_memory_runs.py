@@ -110,7 +110,7 @@ def test_misses_are_modelled_for_any_cache_and_measured_once(tmp_path: Path) -> 
     )
     bench.buran("run", "campaign.yaml")
     calibration = json.loads((bench.results / "latest" / "calibration.json").read_text())
-    assert max(calibration["points"]) == [80000.0] and calibration["modelled"] > 0 < calibration["doubt_beyond"]
+    assert max(calibration["points"]) == [80000.0] and calibration["modelled"] > 0 < calibration["uncertainty_beyond"]
     found = json.loads(bench.buran(*asked, "machine.json"))
     run_time = bench.results / "latest" / "run-time.json"
     own = json.loads(bench.buran("predict", str(run_time), "--at", "n=80000", "--json"))["predictions"][0]
