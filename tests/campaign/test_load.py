@@ -301,6 +301,12 @@ def test_mistakes_have_the_line_of_their_key(write_campaign: WriteCampaign) -> N
     assert f"{path}:{mistake.line}, key repetitions" in mistake.where
 
 
+def test_steps_without_a_number_are_one_mistake(write_campaign: WriteCampaign) -> None:
+    few = {"parameters__s": {"role": "steps", "value": 9}, "program__run": "{binary} {n} {s}"}
+    path = write_campaign(**few, target={"p": 64, "n": 512}, evaluation_points=[{"p": 32, "n": 8}])
+    assert [mistake.path for mistake in mistakes_of(path)] == [("parameters", "s", "value")]
+
+
 def test_all_mistakes_come_at_once(write_campaign: WriteCampaign) -> None:
     path = write_campaign(
         program__source="nowhere",

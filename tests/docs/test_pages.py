@@ -29,7 +29,7 @@ def test_pages_build_without_a_warning(tmp_path: Path) -> None:
     }
     api = (built / "reference" / "api.html").read_text()
     for name in (
-        "modeling.fit_models",
+        "modeling.fit.fit_models",
         "modeling.tensor.CPRegressor",
         "profiles.experiment.read.read_experiment",
     ):

@@ -150,6 +150,11 @@ def _kind_mistakes(name: str, parameter: ParameterKeys, values: Sequence[tuple[K
             yield Mistake(path, f"{number} is not allowed", f"{role} must be whole numbers")
 
 
+def _is_unfinished(config: CampaignFile, name: str) -> bool:
+    """Tell whether a parameter has no full number of steps, which is a mistake of its own."""
+    return config.parameters[name].role == "steps" and name not in config.steps
+
+
 def _point_mistakes(config: CampaignFile, key: str, points: Sequence[Mapping[str, Value]]) -> Iterator[Mistake]:
     """Check that each listed point has all parameters, no others, and stands there once."""
     parameters, before = tuple(config.parameters), set[Point]()
@@ -157,7 +162,7 @@ def _point_mistakes(config: CampaignFile, key: str, points: Sequence[Mapping[str
         for name in point:
             if name not in parameters:
                 yield no_parameter((key, i), name, parameters)
-        if absent := [name for name in parameters if name not in point]:
+        if absent := [name for name in parameters if name not in point and not _is_unfinished(config, name)]:
             yield Mistake((key, i), f"the point has no value for {' and '.join(absent)}")
         if (whole := Point.of(point)) in before:
             yield Mistake((key, i), f"the point {whole} stands twice", hint="leave one of them out")
@@ -350,7 +355,7 @@ def _refinement_mistakes(config: CampaignFile) -> Iterator[Mistake]:
             what = f"the refinement {refinement.strategy!r} knows no {key}"
             yield Mistake(("refinement", key), what, f"it is of {listed(able)}", "leave it out")
     if config.target is not None:
-        yield from _target_mistakes({**config.steps, **config.target}, config.parameters)
+        yield from _target_mistakes(config, {**config.steps, **config.target})
 
 
 def _command_mistakes(config: CampaignFile) -> Iterator[Mistake]:
@@ -397,8 +402,8 @@ def _may_have_words(parameter: ParameterKeys) -> bool:
     return parameter.role == "choice" and parameter.range is None and not numbers
 
 
-def _target_mistakes(target: Mapping[str, Value | str], parameters: Mapping[str, ParameterKeys]) -> Iterator[Mistake]:
-    path = ("target",)
+def _target_mistakes(config: CampaignFile, target: Mapping[str, Value | str]) -> Iterator[Mistake]:
+    path, parameters = ("target",), config.parameters
     for name, value in target.items():
         if name not in parameters:
             yield no_parameter((*path, name), name, tuple(parameters))
@@ -412,6 +417,6 @@ def _target_mistakes(target: Mapping[str, Value | str], parameters: Mapping[str,
         except TextError as error:
             yield Mistake((*path, name), error.what)
     for name in parameters:
-        if name not in target:
+        if name not in target and not _is_unfinished(config, name):
             hint = f"add one, as in `target: {{{name}: 1024, ...}}`, beyond the measured values or among them"
             yield Mistake(path, f"the target has no value for {name}", hint=hint)
