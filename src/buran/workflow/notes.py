@@ -14,6 +14,7 @@ from buran.campaign.records import RunRecord
 from buran.features import FEATURES
 from buran.measurement.machine.machine import disturbances
 from buran.modeling.priors.steps import Repeats
+from buran.profiles.metrics import METRICS
 from buran.reporting.summary import AccountItem, simulated
 from buran.wording import counted
 from buran.workflow import program
@@ -38,7 +39,7 @@ def notes_of(history: History, findings: Findings, account: Sequence[AccountItem
     session = history.session
     notes = [*session.target.notes, *session.campaign.notes]
     notes += [note for record in history.build_records for note in record.notes]
-    notes += [*_missing_counters(history), *_lost_visits(history)]
+    notes += [*_missing_counters(history), *_missing_metrics(history), *_lost_visits(history)]
     notes += [note for feature in FEATURES if feature.notes is not None for note in feature.notes(history)]
     notes += _builds_of_models(history, findings)
     return [
@@ -60,6 +61,15 @@ def _missing_counters(history: History) -> list[str]:
     wanted = in_store(run for run in history.runs if run.mode is Mode.TIME)
     reasons = {history.run_record(run.folder).counters_unavailable for run in wanted}
     return sorted(f"Counters that are not available (key counters): {reason}." for reason in reasons if reason)
+
+
+def _missing_metrics(history: History) -> list[str]:
+    """Say which metrics of the core the campaign file requests in vain; plug-ins speak of theirs."""
+    is_written = "metrics" in history.session.campaign.config.model_fields_set
+    missing = not_measured(history, METRICS) if is_written else []
+    return (
+        [f"No run has {', '.join(missing)} (key metrics): this way of measuring does not count it."] if missing else []
+    )
 
 
 def _lost_visits(history: History) -> list[str]:
