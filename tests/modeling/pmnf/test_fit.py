@@ -109,6 +109,16 @@ def test_three_parameters():
     ]
 
 
+def test_growth_that_starts_at_a_value_is_recovered():
+    """Of a wavefront: a single rank does not wait."""
+    values = 4.8e-8 * (P**0.5 - 1) * N**3 + 2e-7 * P**0.5
+    model = fit_models(GRID, values[None]).models[0]
+    assert structure(model) == {((0, F(1, 2), 0), (1, F(3), 0)), ((1, F(3), 0),), ((0, F(1, 2), 0),)}
+    assert model.function.evaluate(np.array([[256.0, 96.0]])) == pytest.approx(
+        4.8e-8 * 15 * 96**3 + 2e-7 * 16, rel=1e-6
+    )
+
+
 def test_lines_alone_tell_a_product_from_a_sum():
     p, n = LINES.T
     values = np.stack([2 + n**2 * p, 2 + n**2 + 40 * p])
