@@ -238,7 +238,7 @@ def test_strategies_are_played_on_programs_that_were_executed() -> None:
     assert {shard["protocol"] for shard in selection.shards(settings)} == {"executed"}
     program = executed("sweep")
     assert program.seconds.shape[1] == len(program.program_s) == len(program.space.points) == 25
-    assert program.space.target.tolist() == [144, 24]
+    assert program.space.target.tolist() == [256, 24]
     cell = next(cell for cell in cells("executed", False, False) if cell.strategy == "cpf" and cell.budget == 20)
     entries = selection.played_on(cell, "sweep", settings)
     assert len(entries) >= 5 and sum(entry["share"] for entry in entries) > 0.9

@@ -307,7 +307,7 @@ def test_no_binary_is_a_clear_error(workbench: Workbench) -> None:
 def test_a_failed_build_stops_the_campaign_and_is_tried_again(workbench: Workbench) -> None:
     flag = workbench.folder / "broken"
     flag.touch()
-    build = f"test ! -e {flag} || {{{{ echo such is the mistake; exit 1; }}}} && {workbench.config['target']['build']}"
+    build = f"test ! -e {flag} || {{{{ echo such is the mistake; exit 1; }}}} && {workbench.config['program']['build']}"
     workbench.write(program={**workbench.config["program"], "build": build})
     for arguments in ((), ("--retry-failed",)):
         output = workbench.buran("run", "campaign.yaml", *arguments, expect=3)
@@ -323,11 +323,12 @@ def test_the_budget_stops_the_campaign(workbench: Workbench) -> None:
     workbench.write(budget={"core_hours": 1e-5})
     output = workbench.buran("run", "campaign.yaml", expect=4)
     assert "budget" in output
-    started = len(workbench.started())
-    assert 0 < started < 12
+    started = workbench.started()
+    assert 0 < len(started) < 12
     workbench.write(budget={"core_hours": 10.0})
     workbench.buran("run", "campaign.yaml")
-    assert len(workbench.started()) == 12
+    afterwards = workbench.started()
+    assert set(started) < set(afterwards) and len(set(afterwards)) == len(afterwards)
 
 
 def test_a_budget_below_the_first_plan_is_refused(workbench: Workbench) -> None:

@@ -65,5 +65,5 @@ def test_counts_of_a_rank_are_exact_and_the_head_names_a_kernel(tmp_path: Path) 
         if name in KERNELS:
             assert model is not None
             assert [model.function.lead(k) for k in range(3)] == [(0, 0), (0, 0), (KERNELS[name], 0)]
-    head = (latest / "report.txt").read_text().split("How sure")[0]
+    head = (latest / "report.txt").read_text().split("How long will it take")[0]
     assert any(name in head for name in ("relax", "search", *KERNELS))

@@ -9,7 +9,7 @@ from math import comb, prod
 
 import numpy as np
 
-from buran.modeling.functions.powers import NO_GROWTH, Array, BasisFunction
+from buran.modeling.functions.powers import Array, BasisFunction
 from buran.modeling.numerics.least_squares import Ids, Mask
 from buran.modeling.numerics.tuning import BEAM, COMBINATIONS, FEW, REACH
 
@@ -28,8 +28,6 @@ class TermTable:
         Shape (row, point); in `values` each row is scaled to a largest absolute value of 1.
     falling, plain
         Shape (row,): what falls with the parameter; what programs often lead to.
-    growth
-        Shape (row,): index in the order of asymptotic growth.
     levels
         Number of values of the parameter.
     edges
@@ -43,7 +41,6 @@ class TermTable:
     values: Array
     falling: Mask
     plain: Mask
-    growth: Ids
     levels: int
     edges: Array
     far: Array
@@ -57,10 +54,7 @@ class TermTable:
         largest = np.abs(raw).max(axis=1, keepdims=True)
         falling = np.array([False, *(function.falls for function in functions)])
         plain = np.array([False, *(function.is_plain for function in functions)])
-        leads = [NO_GROWTH, *(function.lead for function in functions)]
-        growth = np.array(list(map(sorted(set(leads)).index, leads)))
-        levels = len(np.unique(x))
-        return cls(functions, raw, raw / largest, falling, plain, growth, levels, edges / largest, edges[:, 1])
+        return cls(functions, raw, raw / largest, falling, plain, len(np.unique(x)), edges / largest, edges[:, 1])
 
 
 def is_dense(points: Array) -> bool:
