@@ -202,6 +202,7 @@ def throttle(
         return Throttled({}, 0.0, 0.0)
     allowed = limit * bare
     each_s = np.maximum(own_s - hooks, 0.0) / np.where(number > 0, number, 1.0)
+    # the least own time of a visit goes first, until the rest of the overhead is allowed
     order = np.lexsort((-hooks, each_s))
     mostly_hooks, many = hooks > LARGER * own_s, hooks > MATTERS * hooks.sum()
     order = order[(free & mostly_hooks & many)[order]]

@@ -354,6 +354,7 @@ def _unite(
     path_parent = [np.array([-1], dtype=np.int64)]
     call_paths = 1
     for nodes in levels[1:]:
+        # one key for each call path of the parent and region; numbered by first appearance
         keys = path[parent[nodes]] * len(regions) + region[nodes]
         unique, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
         order = np.argsort(first, kind="stable")
@@ -363,6 +364,7 @@ def _unite(
         path_region.append(unique[order] % len(regions))
         path_parent.append(unique[order] // len(regions))
         call_paths += len(unique)
+    # from the order of levels to preorder
     above = np.concatenate(path_parent)
     order = preorder(above)
     position = np.argsort(order)

@@ -215,6 +215,7 @@ def _layouts(points: Array, values: Array, calls: Ids, exact: Mask) -> Iterator[
     for some, mask in _patterns_of_absence(values, calls):
         present, seen = np.flatnonzero(mask), values[np.ix_(some, mask)]
         known = points[present]
+        # parameters along which exact counts of a call path do not change are left out of its search
         idle = np.zeros((len(some), points.shape[1]), dtype=bool)
         for p in range(points.shape[1]) if exact[some].any() else ():
             _, group, sizes = np.unique(np.delete(known, p, axis=1), axis=0, return_inverse=True, return_counts=True)

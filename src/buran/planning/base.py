@@ -232,6 +232,7 @@ def pilot_indices(points: Array) -> list[int]:
     """
     count, parameters = points.shape
     ranks = np.stack([np.unique(column, return_inverse=True)[1] for column in points.T], axis=1).reshape(count, -1)
+    # the first values along each axis from the smallest point, and the second of all
     moved = (ranks > 0).sum(axis=1)
     chosen = (moved <= 1) & (ranks.max(axis=1) < FEW)
     if parameters > 1:

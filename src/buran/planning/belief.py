@@ -235,6 +235,7 @@ class _TermColumns:
         """
         largest = np.abs(predicted).max()
         scale = np.maximum(np.abs(predicted), _SMALLEST * largest if largest > 0 else 1.0)
+        # log of each hypothesis relative to the model, bounded, as some are absurd beyond the points
         logs, inside = [], []
         for hypothesis, shift in zip(model.alternatives, left_over, strict=True):
             value = hypothesis.function.evaluate(self._at) * np.exp(shift) / scale
@@ -247,6 +248,7 @@ class _TermColumns:
             expected = np.array([0.0 if each.cost is None else 1 / each.cost[1] for each in prior.columns])
             rows, further = prior.design(self._measured) * weights[:, None], np.diag(expected)[expected > 0]
             inside.append(_coefficients(prior.design(self._at) / scale[:, None], np.vstack([rows, further])))
+        # sum_k w_k (f_k - mean)(f_k - mean)'
         odds = np.array([hypothesis.weight for hypothesis in model.alternatives])
         apart = np.stack(logs, axis=1)
         apart = (apart - (apart @ odds)[:, None]) * np.sqrt(odds)
@@ -269,10 +271,12 @@ def _coefficients(design: Array, fitted: Array) -> Array:
     design, fitted
         Shapes (point, coefficient) and (row, coefficient), the latter in units of the noise.
     """
+    # columns of length 1: their scales differ by powers of the parameters
     fitted = fitted[fitted.any(axis=1)]
     length = np.linalg.norm(fitted, axis=0)
     length = np.where(length > 0, length, 1.0)
     if len(fitted) >= fitted.shape[1]:
+        # cov(X b) = X (R'R)^-1 X', so that X R^-1 are its factors
         r = np.asarray(np.linalg.qr(fitted / length, mode="r"), dtype=np.float64)
         if np.abs(np.diag(r)).min(initial=1.0) > 1e-9:
             return np.asarray(np.linalg.solve(r.T, (design / length).T).T)

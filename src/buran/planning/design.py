@@ -282,6 +282,7 @@ def whole_runs(belief: TargetBelief, plan: Array, cost: Array, budget: float, ro
     for index in np.repeat(np.arange(len(indices)), whole).tolist():
         part = after_run(part, index)
     left = budget - float(price @ whole)
+    # what is left buys single runs, by the gain for their cost after each possible first one
     best, least = whole, np.inf
     for first in np.flatnonzero((price <= left) & (whole < most)).tolist():
         runs, remains = _filled(part, first, price, left, most - whole)

@@ -143,6 +143,7 @@ def combine(values: NDArray[np.generic], target: NDArray[np.int64], size: int, h
     elif how == "add":
         np.add.at(out, target, values)
     else:
+        # 0 is a metric that a call path does not have
         neutral = np.inf if how == "min" else -np.inf
         extremes = np.full(out.shape, neutral)
         numbers = values.astype(np.float64)

@@ -181,6 +181,7 @@ class Corrected:
                 value = plain * np.exp(self.log_factor(at, clamped))
             fine = np.isfinite(value) & (value > 0) & np.isfinite(plain) & (plain > 0)
             factor = np.where(fine, value / plain, np.nan)
+            # log(t) is normal: exp(-+z sigma) t
             half = _NORMAL * self.expected_error(at)
             value = np.where(fine, value, np.nan)
         return Prediction(value, factor, in_domain, value * np.exp(-half), value * np.exp(half))

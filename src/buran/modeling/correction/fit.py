@@ -112,6 +112,7 @@ def left_out_cost(residuals: Residuals, at: Array, upper: Array | float = 1.0) -
     residual = residuals(at, everyone)
     jacobian = _jacobian(residuals, at, residual, most, everyone)
     jacobian = np.where(((at <= 0) | (at >= most))[:, :, None], 0.0, jacobian)
+    # leverage h from the singular vectors of J, its columns of length 1; r / (1 - h) when a point is left out
     size = np.sqrt(np.einsum("bcr,bcr->bc", jacobian, jacobian))
     scaled = np.divide(jacobian, size[:, :, None], out=np.zeros_like(jacobian), where=size[:, :, None] > 0)
     _, values, basis = np.linalg.svd(scaled, full_matrices=False)
@@ -123,12 +124,14 @@ def left_out_cost(residuals: Residuals, at: Array, upper: Array | float = 1.0) -
 def _jacobian(residuals: Residuals, current: Array, residual: Array, most: Array, active: NDArray[np.int64]) -> Array:
     """Return shape (candidate, coordinate, residual), by differences that stay inside the box."""
     batch, size = current.shape
+    # forward differences, backward at the upper bound; fixed coordinates have no step
     step = np.where(current + _STEP <= most, _STEP, -_STEP)
     step = np.where(most > 0, step, 0.0)
     moved = current[:, None, :] + np.eye(size) * step[:, None, :]
     values = residuals(moved.reshape(batch * size, size), np.repeat(active, size)).reshape(
         batch, size, residual.shape[1]
     )
+    # J = (r(x + h e_j) - r(x)) / h
     slope = np.divide(
         values - residual[:, None, :], step[:, :, None], out=np.zeros_like(values), where=step[:, :, None] != 0
     )
@@ -288,10 +291,12 @@ class _Library:
         parts = base.parts(theta, points)
         columns = scales[:, None] * parts.carriers[self.carriers] * self.shapes[:, used].copy() / value
         unit = problem.unit(theta)
+        # d log(t) / d theta by differences, and the columns of terms that are there already
         step = np.where(unit < 0.5, 1e-5, -1e-5)
         moved = base.evaluate(problem.theta(unit + np.diag(step)), points)
         slopes = [(values - base.evaluate(theta, points)) / value / h for values, h in zip(moved, step, strict=True)]
         slopes += [columns[n] for n in numbers]
+        # what a candidate explains beyond these, by the gain in squares
         projected, rest = columns, residual
         if slopes:
             basis = np.linalg.qr(np.stack(slopes).T + 0.0)[0]

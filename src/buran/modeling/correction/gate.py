@@ -138,6 +138,7 @@ def objection(model: Corrected, points: Array) -> str | None:
     for i, (name, variable) in enumerate(model.base.variables.items()):
         if variable.monotone is None:
             continue
+        # d log(t) along the variable, of the corrected and of the base model
         larger = at.copy()
         larger[:, i] = np.minimum((1 + MATTERS) * at[:, i], high[i])
         sign = 1.0 if variable.monotone == "increasing" else -1.0

@@ -257,6 +257,7 @@ class _Solver:
         for index in np.flatnonzero(fits).tolist():
             row = coefficients[index]
             sets = {tuple(np.array(used)[row != 0].tolist())}
+            # y = sum c_i a_i and b = sum r_i a_i: with b for a_k, y = c_k / r_k b + sum (c_i - c_k / r_k r_i) a_i
             other, term = np.nonzero((relations != 0) & (row != 0))
             shares = row[term] * inverse(relations[other, term]) % PRIME
             kept = (row - shares[:, None] * relations[other] % PRIME) % PRIME != 0
@@ -275,6 +276,7 @@ class _Solver:
     def _proven(self, products: Sequence[Product], calls: Sequence[int]) -> list[ModelFunction | None]:
         """Solve in fractions, and return the functions that give every value."""
         base = reduced(self.columns(products)[None])[1][0]
+        # c = A^-1 y in fractions, at as many points as there are products
         exact = np.array([self._exactly(each) for each in products], dtype=object).T
         inverted = _inverted(exact[base])
         scale = np.array([lcm(*(value.denominator for value in row)) for row in exact], dtype=object)
@@ -284,6 +286,7 @@ class _Solver:
         for call in calls:
             coefficients = inverted @ np.array([self.counts.fraction(call, point) for point in base.tolist()])
             common = lcm(*(c.denominator for c in coefficients))
+            # A c = y at every point, in integers
             predicted = whole @ np.array([int(c * common) for c in coefficients], dtype=object)
             numerators, denominators = (
                 each[call].astype(object) for each in (self.counts.numerators, self.counts.denominators)

@@ -187,6 +187,7 @@ def _judged(model: Model, points: Array, values: Array, weights: Array) -> Model
         design = np.column_stack([np.ones(len(points)), *(term.evaluate(points) for term in function.terms)])
         design[:, 0] *= bool(function.constant)
         degrees = max(len(points) - int((design != 0).any(axis=0).sum()), 1)
+        # cov(c) = s^2 (X' W X)^-1
         rest = (values - function.evaluate(points)) * weights
         noise = float(np.sqrt((rest**2).sum() / degrees))
         covariance = noise**2 * np.linalg.pinv((design * weights[:, None]).T @ (design * weights[:, None]))

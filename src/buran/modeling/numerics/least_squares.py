@@ -208,6 +208,7 @@ def condensed(design: Array, values: Array, weights: Array, expected: Array, sur
     size = max(1, _CHUNK // ((count + width) * (width + 1)))
     for first in range(0, len(values), size):
         part = slice(first, first + size)
+        # a QR decomposition of [W X, W y; S, S c0] keeps its normal equations
         rows = np.zeros((len(out[part]), count + width, width + 1))
         rows[:, :count, :width] = design * weights[part, :, None]
         rows[:, :count, width] = values[part] * weights[part]

@@ -122,6 +122,7 @@ def spans(columns: Residues, values: Residues) -> tuple[list[int], Residues]:
         row = left[len(values) + column].copy()
         if not row.any():
             continue
+        # Gauss-Jordan elimination modulo the prime
         pivot = int(np.argmax(row != 0))
         row = row * int(inverse(row[pivot : pivot + 1])[0]) % PRIME
         left = (left - left[:, pivot, None] * row % PRIME) % PRIME

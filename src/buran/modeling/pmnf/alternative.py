@@ -335,10 +335,12 @@ def _shares(
     """
     at = np.zeros((len(values), parameters))
     at[:, parameter] = values
+    # shares s of functions through as many values: columns s = the factor at these values
     wanted = Term(along).evaluate(at) if along else np.ones(len(values))
     shares = np.linalg.solve(_columns(len(values), values).transpose(0, 2, 1), wanted[:, None])[..., 0]
     shares[np.abs(shares) < ROUNDING * np.abs(shares).max(axis=1, keepdims=True)] = 0.0
     reach = tuple(np.geomspace(values[0], end, _STEPS).tolist())
+    # does what they add up to rise from the least value to the end?
     along_reach = (shares[:, None] @ _columns(len(values), reach))[:, 0]
     rises = np.diff(along_reach).min(axis=1) >= -ROUNDING * np.abs(wanted).max()
     choices, steepest = _choices(len(values), parameter)

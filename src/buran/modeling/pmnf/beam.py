@@ -255,6 +255,7 @@ def _best_plain(left_over: Array, beam: Beam, simple: Mask, count: int) -> Ids:
     calls, _hypotheses, products = left_over.shape
     at = np.arange(calls)[:, None]
     plain = np.asarray(simple[at[..., None], beam.members].all(axis=2))
+    # the part of the table with plain rows and columns, then the best of it
     columns = np.argsort(~simple, axis=1, kind="stable")[:, : int(simple.sum(axis=1).max(initial=0))]
     rows = np.argsort(~plain, axis=1, kind="stable")[:, : int(plain.sum(axis=1).max(initial=0))]
     values = left_over[at[..., None], rows[:, :, None], columns[:, None]]
@@ -268,6 +269,7 @@ def _repeated(members: Ids, products: int) -> Mask:
     """Mark hypotheses (call path, hypothesis, term) that stand earlier in their row, in another order."""
     members = np.sort(members, axis=2)
     key = members @ products ** np.arange(members.shape[2])
+    # equal keys are neighbours in sorted order: all but the first are repeated
     order = np.argsort(key, axis=1, kind="stable")
     ordered = np.take_along_axis(key, order, axis=1)
     again = np.zeros_like(ordered, dtype=bool)

@@ -192,6 +192,7 @@ def prediction_interval(
     modelled = list(groups)
     counts = np.array([len(predicted) for predicted in groups.values()], dtype=np.int64)
     lower[modelled], upper[modelled] = -np.inf, np.inf
+    # models with as many alternatives are evaluated together
     for count in np.unique(counts[counts > 0]).tolist():
         rows = [row for row, number in zip(modelled, counts, strict=True) if number == count]
         left_over = [None if (model := models[row]) is None else model.discrepancy for row in rows]

@@ -200,28 +200,33 @@ def discrepancies(
         None for call paths without a value above 0.
     """
     out: list[Discrepancy | None] = [None] * len(values)
+    # log(t): what lies below the floor of a call path is nothing that a ratio could be taken of
     largest = np.nanmax(np.where(np.isfinite(values), values, 0.0), axis=1, keepdims=True, initial=0.0)
     usable = np.isfinite(values) & (largest > 0)
     floor = np.maximum(FLOOR * largest, _TINY)
     logs = np.log(np.where(usable, np.maximum(np.nan_to_num(values), floor), 1.0))
     if along is None:
         along = np.full((len(values), points.shape[1]), Along.TREND)
+    # call paths with the same points and length scales share their covariance
     layouts, group = np.unique(np.hstack([usable, along]), axis=0, return_inverse=True)
     parts = []
     for number, layout in enumerate(layouts):
         rows = np.flatnonzero(group.reshape(-1) == number)
         mask, scales = layout[: len(points)].astype(bool), scales_of(points, layout[len(points) :])
         if mask.any():
+            # r = log(t) - log(t_model), averaged over neighbours
             left = ratios(logs[rows][:, mask], modelled[rows][:, mask])
             kept, averaged = _thinned(points[mask], left, scales[0])
             parts.append((rows, points[mask][kept], averaged, (logs[rows][:, mask] - left)[:, kept], scales))
     if not parts:
         return out
+    # log p(r | sigma, tau) of each pair of hyperparameters, and what all call paths say of them
     pairs = np.array([(deviation, tau) for deviation in deviations for tau in NOISES])
     evidence = [
         _evidence(kept, left, noise[rows], degrees[rows], scales, pairs) for rows, kept, left, _, scales in parts
     ]
     pooled = _pooled(np.concatenate(evidence), pairs)
+    # the pair of largest evidence conditions the process
     for (rows, kept, left, modelled_logs, scales), each in zip(parts, evidence, strict=True):
         best = np.argmax(each + pooled, axis=1)
         processes = {k: Process(kept, *scales, *pairs[k].tolist()) for k in np.unique(best).tolist()}
@@ -277,6 +282,7 @@ def _thinned(points: Array, left: Array, lengths: Array) -> tuple[Ids, Array]:
     """
     if len(points) <= COMBINATIONS:
         return np.arange(len(points)), left
+    # farthest-point sampling: each next point is the one farthest from those kept
     inputs = logarithms(points, points) / lengths
     kept = [int(np.argmax(inputs.sum(axis=1)))]
     gap = np.linalg.norm(inputs - inputs[kept[0]], axis=1)
@@ -286,6 +292,7 @@ def _thinned(points: Array, left: Array, lengths: Array) -> tuple[Ids, Array]:
         distance = np.linalg.norm(inputs - inputs[kept[-1]], axis=1)
         owner[distance < gap] = len(kept) - 1
         gap = np.minimum(gap, distance)
+    # mean ratio over the points that each kept point stands for
     sums = np.zeros((len(left), len(kept)))
     np.add.at(sums.T, owner, left.T)
     return np.array(kept), sums / np.bincount(owner, minlength=len(kept))

@@ -246,10 +246,12 @@ def _with_expected(problem: _Problem, solution: Solution, costs: Mask, noise: Ar
     design, values, weights = (part[rows] for part in problem)
     without = solve(design, values, weights)
     deviation = noise[rows, None] * np.sqrt(np.maximum(np.einsum("ckk->ck", without.inverse), np.finfo(float).tiny))
+    # mean and variance of a normal variable that is not negative, by the inverse Mills ratio
     below = without.coefficients / deviation
     hazard = np.exp(-(below**2) / 2 - log_ndtr(below)) / np.sqrt(2 * np.pi)
     expected = np.where(at_zero[rows], deviation * (below + hazard), 0.0)
     narrower = np.where(at_zero[rows], np.sqrt(np.clip(1 - hazard * (below + hazard), 0.0, 1.0)), 1.0)
+    # the other coefficients, given these
     rest = values - np.einsum("cpk,ck->cp", design, expected)
     others = without_negative(solve(design, rest, weights, ~at_zero[rows]), design, rest, weights)
     coefficients, inverse = solution.coefficients.copy(), solution.inverse.copy()

@@ -118,6 +118,7 @@ def effort_of(
         )
     if (values < 0).any():
         raise UsageError("counts cannot be negative", where=metric)
+    # call paths with all points that any has, whose repetitions agree
     single = over_repetitions(values, "median")
     measured = np.isfinite(single)
     used = measured.any(axis=0)
@@ -129,6 +130,7 @@ def effort_of(
     rows, at = np.flatnonzero(present & ~unsteady), points[used]
     seen = single[np.ix_(rows, used)]
     fit = fit_models(at, seen, space=space, exact=np.full(len(rows), exact), variables=variables) if len(rows) else None
+    # a count that no function gives exactly may run against a limit
     for row, counted, model in zip(rows.tolist(), seen, fit.models if fit else (), strict=True):
         function = ModelFunction(0.0) if model is None else model.function
         rest = misfit(at, counted[None], [function])[0]

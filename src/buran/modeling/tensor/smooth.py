@@ -245,6 +245,7 @@ def _solve_blocks(diagonal: Array, below: Array, beyond: Array, right: Array) ->
     size, width = right.shape
     if not below.any() and not beyond.any():
         return np.asarray(np.linalg.solve(diagonal, right[..., None])[..., 0])
+    # lower band of the block matrix, as LAPACK stores it: [i - j, j]
     band = np.zeros((2 * width + 1, size, width))
     row, column = np.tril_indices(width)
     band[row - column, :, column] = diagonal[:, row, column].T

@@ -70,6 +70,7 @@ def costs_beyond(times: ModelSet, counted: Sequence[Run], tree: CallTree, campai
     aim = np.array([float(campaign.target[name]) for name in times.parameters])
     fixed = {*campaign.parallel_parameters, *campaign.choices}
     grown = [k for k, name in enumerate(times.parameters) if name not in fixed and 0 < measured[:, k].max() < aim[k]]
+    # points from the largest measured value to the target, along each parameter and along all
     points, nearest = [], []
     for k in grown:
         largest = measured[measured[:, k] == measured[:, k].max()]
@@ -81,6 +82,7 @@ def costs_beyond(times: ModelSet, counted: Sequence[Run], tree: CallTree, campai
     if len(grown) > 1:
         points.append(np.where(np.isin(np.arange(len(aim)), grown), aim, near))
         nearest.append(near)
+    # growth of the time of a basic block, relative to the nearest measured point
     blocks = counts_at(counted, "basic_blocks", tree, np.array([*points, *nearest])) if points else None
     if blocks is None:
         return None

@@ -184,6 +184,7 @@ class Population:
         trees, width = self.codes.shape
         out = np.empty((width + 1, trees, len(points)))
         with np.errstate(all="ignore"):
+            # prefix notation from its end: operands stand behind their function
             for node in reversed(range(width)):
                 for code in np.unique(self.codes[:, node]):
                     rows = np.flatnonzero(self.codes[:, node] == code)

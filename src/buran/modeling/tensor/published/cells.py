@@ -75,6 +75,7 @@ def make_mode(axis: Axis, cells: int) -> TensorMode:
             nodes = np.rint(nodes)
             steps = np.arange(len(nodes))
             nodes = np.maximum.accumulate(nodes - steps) + steps
+    # cells end half-way between nodes, on the scale of the axis
     pairs = nodes[:-1], nodes[1:]
     bounds = np.sqrt(pairs[0] * pairs[1]) if axis.scale == "log" else (pairs[0] + pairs[1]) / 2
     return TensorMode(axis, nodes, np.floor(bounds) if axis.whole else bounds)
