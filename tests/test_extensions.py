@@ -64,7 +64,7 @@ def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bring]:
 
 
 @pytest.fixture
-def door() -> ExtensionPoint[Encoder]:
+def extension_point() -> ExtensionPoint[Encoder]:
     return ExtensionPoint("encoder", "test.encoders", Encoder, {"plain": f"{__name__}:PLAIN"})
 
 
@@ -78,23 +78,25 @@ class Plain:
 PLAIN = Plain()
 
 
-def test_what_is_built_in_and_what_is_brought_is_found_by_name(door: ExtensionPoint[Encoder], bring: Bring) -> None:
-    assert door.names == ("plain",) and door.load("plain") is PLAIN
+def test_what_is_built_in_and_what_is_brought_is_found_by_name(
+    extension_point: ExtensionPoint[Encoder], bring: Bring
+) -> None:
+    assert extension_point.names == ("plain",) and extension_point.load("plain") is PLAIN
     bring("outside", "other", GOOD)
-    assert door.names == ("plain", "other")
-    assert [each.name for each in door] == ["plain", "other"]
-    assert door.load("other").encode(1, sort=True) == "other"
+    assert extension_point.names == ("plain", "other")
+    assert [each.name for each in extension_point] == ["plain", "other"]
+    assert extension_point.load("other").encode(1, sort=True) == "other"
 
 
-def test_nothing_is_imported_before_it_is_asked_for(door: ExtensionPoint[Encoder], bring: Bring) -> None:
+def test_nothing_is_imported_before_it_is_asked_for(extension_point: ExtensionPoint[Encoder], bring: Bring) -> None:
     bring("explosive", "other", "raise SystemError('too early')")
-    assert door.names == ("plain", "other") and door.load("plain") is PLAIN
+    assert extension_point.names == ("plain", "other") and extension_point.load("plain") is PLAIN
     assert "explosive_code" not in sys.modules
 
 
-def test_an_unknown_name_is_refused_with_those_that_are_known(door: ExtensionPoint[Encoder]) -> None:
+def test_an_unknown_name_is_refused_with_those_that_are_known(extension_point: ExtensionPoint[Encoder]) -> None:
     with pytest.raises(UsageError, match="unknown encoder 'plan'") as refused:
-        door.load("plan")
+        extension_point.load("plan")
     assert refused.value.why == "known here: plain" and "test.encoders" in str(refused.value.hint)
 
 
@@ -111,30 +113,32 @@ def test_an_unknown_name_is_refused_with_those_that_are_known(door: ExtensionPoi
         (GOOD.replace("{name!r}", "'plain'"), "itself 'plain'"),
     ],
 )
-def test_what_is_wrong_with_a_plugin_is_said(door: ExtensionPoint[Encoder], bring: Bring, code: str, why: str) -> None:
+def test_what_is_wrong_with_a_plugin_is_said(
+    extension_point: ExtensionPoint[Encoder], bring: Bring, code: str, why: str
+) -> None:
     bring("faulty", "other", code)
     with pytest.raises(PluginError, match="'other'") as refused:
-        door.load("other")
+        extension_point.load("other")
     assert refused.value.exit_code is Exit.ENVIRONMENT
     assert all(word in str(refused.value.where) for word in ("faulty 1.5", "faulty_code:encoder", "test.encoders"))
     assert why in str(refused.value.why)
     assert "pip uninstall faulty" in str(refused.value.hint)
-    assert door.load("plain") is PLAIN, "what is not asked for harms nobody"
+    assert extension_point.load("plain") is PLAIN, "what is not asked for harms nobody"
 
 
-def test_a_name_is_given_once(door: ExtensionPoint[Encoder], bring: Bring) -> None:
+def test_a_name_is_given_once(extension_point: ExtensionPoint[Encoder], bring: Bring) -> None:
     bring("first", "plain", GOOD)
     with pytest.raises(PluginError) as refused:
-        door.load("plain")
+        extension_point.load("plain")
     assert "distribution first 1.5" in str(refused.value.where) and "buran itself" in str(refused.value.why)
     assert refused.value.hint
 
 
-def test_two_distributions_cannot_have_one_name(door: ExtensionPoint[Encoder], bring: Bring) -> None:
+def test_two_distributions_cannot_have_one_name(extension_point: ExtensionPoint[Encoder], bring: Bring) -> None:
     bring("first", "other", GOOD)
     bring("second", "other", GOOD)
     with pytest.raises(PluginError) as refused:
-        _ = door.names
+        _ = extension_point.names
     text = str(refused.value)
     assert "distribution first 1.5" in text and "distribution second 1.5" in text
 
@@ -144,13 +148,13 @@ def test_what_is_built_in_has_what_the_protocols_ask_for() -> None:
     assert [system.name for system in SYSTEMS][:2] == ["embedded", "command"]
 
 
-def test_a_plugin_whose_folder_is_not_there_is_named(bring: Bring, door: ExtensionPoint[Encoder]) -> None:
+def test_a_plugin_whose_folder_is_not_there_is_named(bring: Bring, extension_point: ExtensionPoint[Encoder]) -> None:
     bring("complete", "other", GOOD)
     entries = Path(sys.path[0]) / "complete-1.5.dist-info" / "entry_points.txt"
     entries.write_text("[test.encoders]\nother = buran.plugins.nowhere.other:OTHER\n")
-    assert door.names == ("plain",) and door.possible_names == ("plain", "other")
+    assert extension_point.names == ("plain",) and extension_point.possible_names == ("plain", "other")
     with pytest.raises(UsageError, match="'other'") as refused:
-        door.load("other")
+        extension_point.load("other")
     assert "'nowhere'" in str(refused.value.why)
 
 

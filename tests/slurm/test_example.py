@@ -54,7 +54,7 @@ def test_the_example_on_one_and_two_nodes(bench: SlurmBench, iterations: int) ->
         },
         constraints=["m <= p and p <= 2 * m"],
         resources={"nodes": "m", "time_limit": 60},
-        refinement={"enabled": iterations > 1, "share": 0.3},
+        refinement={"enabled": iterations > 1, "share": 0.3, "drop": ["residual_norm"]},
         strategy={"name": "full", "max_iterations": iterations},
     )
     run_as_a_job(bench)
