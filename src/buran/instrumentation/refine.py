@@ -130,8 +130,10 @@ def refine(
     prediction = predict_regions(program, target)
     regions = program.tree.regions
     symbols = [symbol_of(region) for region in regions]
+    # kernels, what leads to them, and what is kept within the allowed overhead
     choice = _choose(program, prediction, wishes, explored)
     kernels, kept = choice.kernels, choice.kept
+    # functions without a measurement: those that the choice adds, and those it cannot judge
     added = _never_measured(wishes, explored, symbols, kernels & kept)
     judged = {name for name, verdict in explored.known.items() if verdict.share is not None}
     never = tuple(sorted(set(explored.hooked) - set(symbols) - judged))

@@ -99,10 +99,12 @@ def models_from_priors(
             "times and counts have different parameters",
             why=f"{', '.join(timed.parameters)}; {', '.join(counted.parameters)}",
         )
+    # t(x): times of each call path, and the noise that their repetitions show
     repetitions = timed.over_locations(metric, aggregate)
     values, noise = over_repetitions(repetitions, repetition), PointNoise.of(repetitions, repetition)
     column = None if processes is None else timed.parameters.index(processes)
     times = _Times(timed.points, values, noise, counted.points, column, options)
+    # the prior: columns of effort and communication, scaled by non-negative costs
     counts = priors_of(timed.tree, counted, timed.points, mpi, processes=processes, steps=steps, derived=derived)
     starting = is_startup_or_shutdown(timed.tree.names).tolist()
     paths = times.with_accounts(list(counts), accounts)
@@ -110,6 +112,7 @@ def models_from_priors(
     paths = _with(paths, with_algorithms(times.points, values, [path.prior for path in paths]))
     repeated = tuple(timed.parameters.index(name) for name in steps or ())
     paths = times.with_startup(paths, [path.prior is None for path in counts], repeated, starting)
+    # the costs, and what they leave over: is it waiting, which no count shows?
     fitted = times.fit([path.prior for path in paths])
     waiting = times.beyond_priors(paths, starting)
     wider = [
