@@ -102,6 +102,7 @@ def test_check(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "2 functions declared inline" in text
 
 
+@pytest.mark.slow
 def test_a_list_of_a_hundred_thousand_rules_and_an_empty_one(
     graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

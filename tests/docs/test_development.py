@@ -138,6 +138,7 @@ def test_a_feature_is_one_file(install: Install, tmp_path: Path) -> None:
     assert opened(tmp_path / "without").id == opened(tmp_path / "again", price_per_core_hour=0.0).id != session.id
 
 
+@pytest.mark.slow
 def test_a_strategy_is_one_file(install: Install, capsys: pytest.CaptureFixture[str]) -> None:
     assert "farthest" not in STRATEGIES.names
     folder = install("add-a-strategy.md")

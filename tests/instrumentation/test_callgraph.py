@@ -72,6 +72,7 @@ def test_more_functions_than_fit_into_one_pass(monkeypatch):
     assert own.inclusive["statements"].tolist() == expected
 
 
+@pytest.mark.slow
 def test_a_chain_of_a_hundred_thousand_calls_and_one_large_cycle():
     n = 100_000
     chain = graph_of([(i, i + 1) for i in range(n - 1)], [1] * n)

@@ -87,6 +87,7 @@ typedef int (MPI_Copy_function)(MPI_Comm, int);
 
 
 @pytest.mark.mpi
+@pytest.mark.slow
 def test_a_library_without_the_profiling_interface_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The header declares it, but linking finds nothing."""
     real = mpis()[0]

@@ -63,6 +63,7 @@ def test_a_disk_that_fills_while_models_are_written_leaves_no_half_file(tmp_path
         assert (again / NAMES[0]).read_bytes() == (whole / NAMES[0]).read_bytes()
 
 
+@pytest.mark.slow
 def test_results_that_cannot_be_written_are_an_error_in_words(disk: Path) -> None:
     with not_synced():
         session = opened(disk)
