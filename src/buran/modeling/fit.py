@@ -24,7 +24,8 @@ from buran.modeling.pmnf.repetitions import Scatter, relative_weights
 from buran.modeling.pmnf.search import Progress, SearchOptions, search
 from buran.modeling.price.discrepancy import discrepancies
 
-_LARGEST = 1e150  # squares of larger values overflow, and those of values below its reciprocal vanish
+_LARGEST = 1e150  # squares of larger values overflow
+_SMALLEST = 1e-142  # squares of the weights of smaller values overflow, times those of steep terms
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def fit_models(
         Shape (point, parameter), distinct rows; in any layout: full, lines, scattered.
     values
         Shape (call path, point); NaN where nothing was measured: that call path uses the points it has. Values below
-        1e-150 count as 0.
+        1e-142 count as 0.
     space
         Exponents to try, the same for all parameters or for each of them; the full space by default.
     scatter
@@ -94,7 +95,7 @@ def fit_models(
     """
     points, values = np.asarray(points, dtype=np.float64), np.asarray(values, dtype=np.float64)
     _check(points, values)
-    values = np.where(np.abs(values) < 1 / _LARGEST, 0.0, values)
+    values = np.where(np.abs(values) < _SMALLEST, 0.0, values)
     space, options = space or full_space(), options or SearchOptions()
     models: list[Model | None] = [None] * len(values)
     order = np.lexsort(points.T[::-1])
