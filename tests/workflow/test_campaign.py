@@ -329,6 +329,8 @@ def test_the_budget_stops_the_campaign(workbench: Workbench) -> None:
     workbench.buran("run", "campaign.yaml")
     afterwards = workbench.started()
     assert set(started) < set(afterwards) and len(set(afterwards)) == len(afterwards)
+    points = {Path(run).parent.name.partition("~")[0] for run in afterwards}
+    assert points == {"n=20,p=1", "n=20,p=2", "n=40,p=1", "n=40,p=2"}
 
 
 def test_a_budget_below_the_first_plan_is_refused(workbench: Workbench) -> None:

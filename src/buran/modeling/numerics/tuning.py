@@ -44,8 +44,8 @@ COMBINATIONS = 200
 # Relative deviation of means of exact counts, which rounding explains.
 OF_MEANS = 1e-6
 
-# Hypotheses of one size, terms of one parameter, or corrections, that are taken further; of several parameters where
-# there are as many points for each. Tuned: ablation, seed 4242 (evidence/models.md).
+# Hypotheses of one size of a single parameter, terms of one parameter, or corrections, that are taken further. Tuned:
+# ablation, seed 4242 (evidence/models.md).
 BEAM = 8
 
 # An error so much smaller than without a term, or a steeper power, speaks for it whatever the score says. Tuned:

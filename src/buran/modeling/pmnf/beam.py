@@ -361,7 +361,7 @@ def cost_of(tables: list[TermTable], dictionary: Dictionary, sums: Sums, costs: 
     out = np.full(sums.errors.shape, float(costs.coefficient * rows.shape[2]))
     through, falling = np.zeros(out.shape, dtype=bool), np.zeros(coefficients.shape, dtype=bool)
     # shape (call path, hypothesis, term, other): the other is positive, with all factors of the term
-    outgrown = np.tile((coefficients > 0)[:, :, None], (1, 1, rows.shape[2], 1))
+    contained = np.tile((coefficients > 0)[:, :, None], (1, 1, rows.shape[2], 1))
     for p, table in enumerate(tables):
         of_table, first = rows[..., p], new[..., p]
         distinct, fancy = first.sum(axis=2), (first & ~table.plain[of_table]).sum(axis=2)
@@ -370,10 +370,10 @@ def cost_of(tables: list[TermTable], dictionary: Dictionary, sums: Sums, costs: 
         out += costs.factor * (distinct - expensive) + costs.coefficient * expensive
         through |= distinct > max(table.levels - 2, 1)  # with more, it could pass through any values
         falling |= table.falling[of_table] & (table.levels > 2)  # no two values show a bound that is risen to
-        outgrown &= (of_table[..., None] == of_table[:, :, None]) | (of_table == 0)[..., None]
+        contained &= (of_table[..., None] == of_table[:, :, None]) | (of_table == 0)[..., None]
     handicap = _EQUAL * (rows > 0).sum(axis=(2, 3))
     # growth that starts at a value, (sqrt(p) - 1) n^3, does not fall below zero
-    handicap += costs.coefficient * ((coefficients < 0) & ~falling & ~outgrown.any(axis=3)).sum(axis=2)
+    handicap += costs.coefficient * ((coefficients < 0) & ~falling & ~contained.any(axis=3)).sum(axis=2)
     handicap[through] = np.inf
     below = sums.predicted.min(axis=2) < -BOUND * np.abs(sums.predicted).max(axis=2)
     handicap[below & (dictionary.values >= 0).all(axis=1, keepdims=True)] = np.inf

@@ -45,7 +45,8 @@ class SearchOptions:
     max_terms
         Terms beside the constant.
     alternatives
-        Hypotheses remembered for the uncertainty of the selection, the chosen one among them.
+        Hypotheses remembered for the uncertainty of the selection, the chosen one among them; as many of each size are
+        extended where there are several parameters.
     terms_per_parameter
         Different factors of one parameter in a hypothesis, at most; any number by default.
     criterion
