@@ -179,7 +179,7 @@ def test_few_steps_at_the_target_may_be_measured(write_campaign: WriteCampaign) 
         assert campaign.target["s"] == 600 and all(point["n"] <= 80 for point in campaign.full_matrix)
         return {int(point["s"]) for point in campaign.points if point["n"] > 80}
 
-    assert beyond(p=8, n=160) == {60, 120}
+    assert beyond(p=8, n=160) == {30, 120}
     assert beyond(p=16, n=160) == set()  # more ranks than there are
     assert beyond(p=8, n="2 * n") == set()
 

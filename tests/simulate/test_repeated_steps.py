@@ -96,7 +96,7 @@ def reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
 def test_few_steps_stand_for_all_where_work_repeats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     history = campaign(tmp_path, "s")
     points = measured(history)
-    assert {point["s"] for point in points} == {60, 120, FULL}
+    assert {point["s"] for point in points} == {30, 120, FULL}
     assert {point["n"] for point in points if point["s"] == FULL} == {16}  # the cheapest alone proves it
     assert max(point["n"] for point in points) == TARGET  # few steps reach the target's own size
     assert error(history) < 0.05
@@ -125,7 +125,7 @@ def test_few_steps_enter_no_model_where_counts_refute_it(
 
 
 def test_what_is_little_of_a_full_run_refutes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    # output at the end, say: 0.7 % of the work of all steps, 4 % of that of a tenth of them
+    # output at the end, say: 0.7 % of the work of all steps, 8 % of that of a twentieth
     history = campaign(tmp_path, setup="20 * n**3 * (1 + floor(s / 500))")
     assert history.findings(last(history)).not_repeated == {}
     assert max(point["n"] for point in measured(history)) == TARGET

@@ -71,7 +71,7 @@ class Point(Mapping[str, Value]):
 
 FEWEST = 10
 """A full run of fewer steps is hardly more expensive than the few that would stand for it."""
-_SHARES = (10, 5)
+_SHARES = (20, 5)
 """Shares of the full number: what happens every k steps is linear at these if it is at the full number."""
 
 

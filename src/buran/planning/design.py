@@ -55,8 +55,11 @@ class Design:
         base = Base(1, 2) if known_share(measured) >= NEARLY else self.base
         # with few rounds left, the base must not take many of them
         together = BASE_SHARE if state.rounds_left is None else HALF
-        if opening := self._first(state) or base.advice(state, BASE_SHARE, together):
+        if opening := _at_target(state) or self._first(state):
             return opening
+        of_base = None if _seen_at_target(state) else base.advice(state, BASE_SHARE, together)
+        if of_base:
+            return of_base
         belief = belief_of(measured, space)
         if belief is None or not state.has_costs:
             return Advice(stop="nothing was measured that a model could be made of")
@@ -115,6 +118,35 @@ class Design:
 
 
 DESIGN = Design()
+
+
+def _all_but_steps(space: Space) -> Mask:
+    """Return shape (point,): whether a point is the target with another number of steps."""
+    others = [column for column, name in enumerate(space.parameters) if name not in space.steps]
+    same = (space.points[:, others] == space.target[others]).all(axis=1)
+    return np.asarray(same & bool(space.steps))
+
+
+def _seen_at_target(state: PlanningState) -> bool:
+    """Tell whether the target was run with few steps: smaller points then only show that work repeats."""
+    return bool((state.runs[_all_but_steps(state.space)] > 0).any())
+
+
+def _at_target(state: PlanningState) -> Advice | None:
+    """Return the target with the fewest steps as soon as it fits: no smaller point shows as much of what a step takes.
+
+    Its cost is extrapolated, from two values of each parameter at least.
+    """
+    if not state.has_costs or _seen_at_target(state):
+        return None
+    measured = state.space.points[state.runs > 0]
+    worst = CAREFUL * state.worst_cost
+    fits = _all_but_steps(state.space) & state.free & (worst <= state.left)
+    if not (measured != measured[:1]).any(axis=0).all() or not fits.any():
+        return None
+    index = int(np.where(fits, worst, np.inf).argmin())
+    out = state.suggestions([index], [0.0], ["few steps at the target"])
+    return Advice(out) if out else None
 
 
 def _helpful_plan(

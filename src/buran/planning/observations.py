@@ -235,11 +235,15 @@ def predicted_s(measured: Observations, space: Space) -> Array | None:
 
 
 def known_share(measured: Observations) -> float:
-    """Return the share of the time that is in call paths whose growth counts show; 1 for all before any is timed."""
+    """Return the share of the time that is in call paths whose growth counts show; 1 for all before any is timed.
+
+    At the point that took longest: short runs are mostly start-up.
+    """
     if not measured.priors:
         return 0.0
     times = np.ones(len(measured.priors)) if measured.groups is None else measured.groups == 0
-    seconds = times * np.nansum(measured.means, axis=1)
+    means = times[:, None] * np.nan_to_num(measured.means)
+    seconds = means[:, means.sum(axis=0).argmax()] if means.size else times
     known = np.array([prior is not None for prior in measured.priors])
     total = float(seconds.sum())
     return float(seconds[known].sum()) / total if total > 0 else float(known.all())

@@ -104,6 +104,7 @@ class Question:
     target: Point | None = None
     base: str | None = None
     choices: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
     base_repetitions: int | None = None
     batch: int | None = None
     accuracy: float | None = None
@@ -147,6 +148,7 @@ class Question:
             expected_s=None if None in guess else np.array(guess, dtype=np.float64),
             ranks=self.ranks_parameter,
             choices=self.choices,
+            steps=self.steps,
         )
 
     def build(self, mode: Mode, filter_text: str, point: Point) -> BuildSpec:

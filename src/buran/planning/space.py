@@ -48,6 +48,8 @@ class Space:
         The parameter that counts MPI ranks, if one does.
     choices
         Parameters whose numbers stand for choices without an order.
+    steps
+        Parameters that count repetitions of the same work.
     """
 
     parameters: tuple[str, ...]
@@ -62,6 +64,7 @@ class Space:
     known_s: Array | None = None
     ranks: str | None = None
     choices: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not len(self.points):

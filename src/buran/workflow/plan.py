@@ -73,6 +73,7 @@ def question_of(history: History) -> Question:
         target=campaign.target,
         base=strategy.base,
         choices=campaign.choices,
+        steps=tuple(campaign.steps),
         base_repetitions=strategy.base_repetitions,
         batch=strategy.batch,
         accuracy=None if strategy.accuracy_percent is None else strategy.accuracy_percent / 100,

@@ -8,6 +8,7 @@ approximations are available", Biometrika 87 (2000): a cheap code plus a Gaussia
 | quantity | function |
 |---|---|
 | covariance of the process: Matern 3/2 plus a linear trend, over logarithms of parameters | `Process.covariance` |
+| what differs from point to point, however near (microscale variation), where steps repeat it | `Process.rough` |
 | mean and variance at a target, the constant mean being unknown (ordinary kriging) | `Process.at` |
 | hyperparameters by the evidence of all call paths together | `discrepancies` |
 """
@@ -47,6 +48,7 @@ class Along(IntEnum):
 
 
 _TINY = float(np.finfo(np.float64).tiny)
+_SAME = 1e-9  # nats
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +68,9 @@ class Process:
         Standard deviation of the process, in nats of the values.
     noise
         Standard deviation of a value around it, likewise.
+    rough
+        Standard deviation of what points have in addition, each its own, likewise: powers of two, say. Points that
+        differ only along parameters that the process does not depend on have the same.
     """
 
     points: Array
@@ -73,6 +78,7 @@ class Process:
     slopes: Array
     deviation: float
     noise: float
+    rough: float = 0.0
 
     @cached_property
     def _inputs(self) -> Array:
@@ -87,8 +93,16 @@ class Process:
         return inverse, np.asarray(inverse.sum(axis=1))
 
     def covariance(self, one: Array, other: Array) -> Array:
-        """Return k(x, x') = sd^2 (Matern(x, x') + slopes^2 x . x'), shape (one, other), of logarithms of points."""
-        return np.asarray(self.deviation**2 * (matern(one, other, self.lengths) + (self.slopes**2 * one) @ other.T))
+        """Return k(x, x') = sd^2 (Matern(x, x') + slopes^2 x . x') + rough^2 [x = x'], of logarithms of points.
+
+        Shape (one, other).
+        """
+        smooth = self.deviation**2 * (matern(one, other, self.lengths) + (self.slopes**2 * one) @ other.T)
+        if self.rough == 0:
+            return np.asarray(smooth)
+        own = np.isfinite(self.lengths)
+        same = np.isclose(one[:, None, own], other[None, :, own], rtol=0, atol=_SAME).all(axis=2)
+        return np.asarray(smooth + self.rough**2 * same)
 
     def at(self, at: Array) -> tuple[Array, Array]:
         """Return weights W, shape (target, point), and the standard deviation at targets (target, parameter).
@@ -102,7 +116,7 @@ class Process:
         simple, mean = across @ inverse, 1 - across @ ones
         # W = k C^-1 + (1 - k C^-1 1) (1 C^-1) / (1 C^-1 1): rows add up to 1
         weights = simple + np.outer(mean / ones.sum(), ones)
-        own = self.deviation**2 * (1 + ((self.slopes * targets) ** 2).sum(axis=1))
+        own = self.deviation**2 * (1 + ((self.slopes * targets) ** 2).sum(axis=1)) + self.rough**2
         variance = own - (simple * across).sum(axis=1) + mean**2 / ones.sum()
         return np.asarray(weights), np.sqrt(np.maximum(variance, 0.0))
 
@@ -114,6 +128,7 @@ class Process:
             "slopes": self.slopes.tolist(),
             "deviation": self.deviation,
             "noise": self.noise,
+            "rough": self.rough,
         }
 
     @classmethod
@@ -125,7 +140,8 @@ class Process:
         slopes = np.array(data.get("slopes", usual), dtype=np.float64)
         if points.ndim != 2 or not lengths.shape == slopes.shape == points.shape[1:]:
             raise ValueError("points, lengths and slopes of a discrepancy do not match")
-        return cls(points, lengths, slopes, float(data["deviation"]), float(data["noise"]))
+        own = (float(data[key]) for key in ("deviation", "noise"))
+        return cls(points, lengths, slopes, *own, float(data.get("rough", 0.0)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,22 +232,35 @@ def discrepancies(
         if mask.any():
             # r = log(t) - log(t_model), averaged over neighbours
             left = ratios(logs[rows][:, mask], modelled[rows][:, mask])
-            kept, averaged = _thinned(points[mask], left, scales[0])
-            parts.append((rows, points[mask][kept], averaged, (logs[rows][:, mask] - left)[:, kept], scales))
+            of_repetitions = degrees[rows] if np.isfinite(scales[0]).all() else np.zeros(len(rows))
+            kept, averaged = _without_repeated(points[mask], left, scales[0])
+            thinned, averaged = _thinned(points[mask][kept], averaged, scales[0])
+            kept = kept[thinned]
+            modelled_logs = (logs[rows][:, mask] - left)[:, kept]
+            parts.append((rows, points[mask][kept], averaged, modelled_logs, scales, of_repetitions))
     if not parts:
         return out
     # log p(r | sigma, tau) of each pair of hyperparameters, and what all call paths say of them
     pairs = np.array([(deviation, tau) for deviation in deviations for tau in NOISES])
     evidence = [
-        _evidence(kept, left, noise[rows], degrees[rows], scales, pairs) for rows, kept, left, _, scales in parts
+        _evidence(kept, left, noise[rows], of_repetitions, scales, pairs)
+        for rows, kept, left, _, scales, of_repetitions in parts
     ]
     pooled = _pooled(np.concatenate(evidence), pairs)
     # the pair of largest evidence conditions the process
-    for (rows, kept, left, modelled_logs, scales), each in zip(parts, evidence, strict=True):
+    for (rows, kept, left, modelled_logs, scales, _), each in zip(parts, evidence, strict=True):
         best = np.argmax(each + pooled, axis=1)
-        processes = {k: Process(kept, *scales, *pairs[k].tolist()) for k in np.unique(best).tolist()}
+        chosen, taus = [tuple(pair) for pair in pairs[best].tolist()], pairs[best, 1]
+        # where steps repeat the work of a point, what repetitions do not show is the point's own: rough^2 = tau^2 - s^2
+        of_run = taus if np.isfinite(scales[0]).all() else np.minimum(taus, _usual_noise(noise[rows], degrees[rows]))
+        keys = [(*pair, run) for pair, run in zip(chosen, of_run.tolist(), strict=True)]
+        processes = {
+            key: Process(kept, *scales, deviation, run, float(np.sqrt(max(tau**2 - run**2, 0.0))))
+            for key in dict.fromkeys(keys)
+            for deviation, tau, run in [key]
+        }
         for index, row in enumerate(rows.tolist()):
-            out[row] = Discrepancy(processes[int(best[index])], left[index] + modelled_logs[index])
+            out[row] = Discrepancy(processes[keys[index]], left[index] + modelled_logs[index])
     return out
 
 
@@ -273,6 +302,26 @@ def _pooled(evidence: Array, pairs: Array) -> Array:
     share = np.exp(evidence - evidence.max(axis=1, keepdims=True)) * usual
     share /= share.sum(axis=1, keepdims=True)
     return np.asarray(np.log((share.sum(axis=0) + WORTH * usual) / (len(share) + WORTH)))
+
+
+def _usual_noise(noise: Array, degrees: Ids | Array) -> Array:
+    """Return the noise of a run, shape (call path,), one of `NOISES`: as repetitions show it, and the usual one."""
+    variance = (degrees * np.where(degrees > 0, noise, 0.0) ** 2 + WORTH * NOISE**2) / (degrees + WORTH)
+    nearest = np.abs(np.log(variance)[:, None] / 2 - np.log(NOISES)).argmin(axis=1)
+    return np.array(NOISES)[nearest]
+
+
+def _without_repeated(points: Array, left: Array, lengths: Array) -> tuple[Ids, Array]:
+    """Return the first of all points that differ along infinite lengths alone, and the means over these."""
+    own = points[:, np.isfinite(lengths)]
+    if own.shape == points.shape:
+        return np.arange(len(points)), left
+    if not own.shape[1]:
+        own = np.zeros((len(points), 1))
+    _, first, group = np.unique(own, axis=0, return_index=True, return_inverse=True)
+    sums = np.zeros((len(first), len(left)))
+    np.add.at(sums, group.reshape(-1), left.T)
+    return first, (sums / np.bincount(group.reshape(-1))[:, None]).T
 
 
 def _thinned(points: Array, left: Array, lengths: Array) -> tuple[Ids, Array]:

@@ -54,8 +54,8 @@ _CXX, _C = "make MPICXX={mpicxx} CXXFLAGS='{flags}'", "make MPICC={mpicc} CFLAGS
 EXAMPLES: Mapping[str, Example] = {
     each.name: each
     for each in (
-        Example("stencil", _CXX, "{n} 6000", (1, 2), (16, 24, 32, 40, 48), (2, 64), samples=True),
-        Example("sweep", _C, "{n} 8 300", (1, 2), (8, 14, 20, 26, 32), (2, 42), samples=True),
+        Example("stencil", _CXX, "{n} {s}", (1, 2), (16, 24, 32, 40, 48), (2, 96), samples=True, steps=6000),
+        Example("sweep", _C, "{n} 8 {s}", (1, 2), (8, 14, 20, 26, 32), (2, 64), samples=True, steps=300),
         Example(
             "treesort", _CXX, "{n}", (1, 2), (1 << 20, 1 << 21, 1 << 22, 1 << 23, 1 << 24), (2, 1 << 25), samples=True
         ),
@@ -122,12 +122,13 @@ def both_ways(example: Example, shares: Sequence[float], seed: int, *, rivals: b
     """
     with tempfile.TemporaryDirectory(prefix="buran-campaign-") as name, not_synced():
         folder = Path(name)
-        manual = _campaign(folder, "manual", example, seed, **_everything(example))
+        whole = example.with_all_steps
+        manual = _campaign(folder, "manual", whole, seed, **_everything(whole))
         carry_out(manual)
         table, hours = _timed(manual, Purpose.MODEL)
-        predicted, modeller = _manual_models(table, example, folder)
+        predicted, modeller = _manual_models(table, whole, folder)
         found = [_Found(hours, predicted, "the full matrix is measured", modeller)]
-        for spent, prediction in predictions(_matrix(manual, table, example), folder, seed) if rivals else ():
+        for spent, prediction in predictions(_matrix(manual, table, whole), folder, seed) if rivals else ():
             found.append(_Found(spent, prediction, "runs of the matrix", "see its name"))
         sampling = _sampling(folder) if example.samples else {}
         chosen = replace(example, further={**example.further, **sampling})
@@ -158,8 +159,9 @@ def full_matrix(example: Example, seed: int = 0) -> tuple[Experiment, Experiment
         Times at the points and at P+, and the wall time in seconds of a run at each point.
     """
     with tempfile.TemporaryDirectory(prefix="buran-campaign-") as name, not_synced():
-        wishes = {**_everything(example), "evaluation_points": [example.at]}
-        session = _campaign(Path(name), "manual", example, seed, **wishes)
+        whole = example.with_all_steps
+        wishes = {**_everything(whole), "evaluation_points": [whole.at]}
+        session = _campaign(Path(name), "manual", whole, seed, **wishes)
         carry_out(session)
         runs = [run for run in History.open(session).runs if run.mode is Mode.TIME and run.purpose is Purpose.MODEL]
         walls_s = {run.point: run.wall_s for run in runs}
@@ -350,7 +352,8 @@ def _budgeted(example: Example, folder: Path, seed: int, share: float, hours: fl
         **{
             "budget": {"core_hours": share * hours},
             "strategy": {"name": "design", "max_iterations": 12},
-            "target": example.at, "refinement": {**_refined(example)},
+            "target": {name: number for name, number in example.at.items() if name != "s"},
+            "refinement": {**_refined(example)},
             "effort_repetitions": 1,
             "model": {"kind": "pmnf"},
             **changes,

@@ -1,13 +1,13 @@
 """Programs that campaigns really measure: the description of one, and public codes, of which there are checkouts.
 
-Sizes are such that the largest run takes seconds, so that its work is most of it; P+ has more than twice that work.
+Sizes are such that the largest run takes seconds, so that its work is most of it; P+ has twice the largest size.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,8 @@ class Example:
         Keys of its campaign.
     samples
         Whether Buran samples its accesses to memory, which takes a calibration of the machine.
+    steps
+        How often the program repeats its step, ``{s}`` in `arguments`; None where its arguments do not tell.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Example:
     source: Path | None = None
     further: Mapping[str, Any] = field(default_factory=dict)
     samples: bool = False
+    steps: int | None = None
 
     @property
     def folder(self) -> Path:
@@ -72,44 +75,50 @@ class Example:
     def parameters(self) -> dict[str, Any]:
         """The campaign's parameters; a single number of ranks is none."""
         ranks = {"p": {"role": "ranks", "values": list(self.ranks)}} if len(self.ranks) > 1 else {}
-        return {**ranks, "n": {"role": "size", "values": list(self.sizes)}}
+        steps = {} if self.steps is None else {"s": {"role": "steps", "value": self.steps}}
+        return {**ranks, "n": {"role": "size", "values": list(self.sizes)}, **steps}
+
+    @property
+    def with_all_steps(self) -> Example:
+        """The program whose number of steps is no parameter."""
+        return replace(self, arguments=self.arguments.replace("{s}", str(self.steps)), steps=None)
 
     @property
     def at(self) -> dict[str, int]:
         """P+."""
-        point = dict(zip(("p", "n"), self.target, strict=True))
-        return {name: point[name] for name in self.parameters}
+        point = {**dict(zip(("p", "n"), self.target, strict=True)), "s": self.steps}
+        return {name: number for name in self.parameters if (number := point[name]) is not None}
 
 
 _RANKS = (1, 2)
 PUBLIC = (
     Example(  # whose ranks make a cube
-        "LULESH", CMAKE, "-s {n} -i 200", (1,), (10, 14, 18, 22, 26), (1, 34), 5, Path("LULESH"),
-        {"binary": "build/lulesh2.0"},
+        "LULESH", CMAKE, "-s {n} -i {s}", (1,), (10, 14, 18, 22, 26), (1, 52), 5, Path("LULESH"),
+        {"binary": "build/lulesh2.0"}, steps=200,
     ),
     Example(
         "HPCCG", "make LINKER={mpicxx} CXX={mpicxx} CC={mpicxx} USE_MPI=-DUSING_MPI", "{n} {n} {n}", _RANKS,
-        (32, 40, 48, 56, 64), (2, 84), 5, Path("HPCCG"), {"binary": "test_HPCCG", "compiler": "gcc"},
+        (32, 40, 48, 56, 64), (2, 128), 5, Path("HPCCG"), {"binary": "test_HPCCG", "compiler": "gcc"},
     ),
     Example(
         "miniFE", "make -C src CXX={mpicxx} CC={mpicc}", "nx={=n * px} ny={=n * py} nz={=n * pz}", _RANKS,
-        (20, 26, 32, 38, 44), (2, 58), 5, Path("miniFE/ref"), {"binary": "src/miniFE.x", **GRID},
+        (20, 26, 32, 38, 44), (2, 88), 5, Path("miniFE/ref"), {"binary": "src/miniFE.x", **GRID},
     ),
     Example(
         "CoMD", "cd src-mpi && cp Makefile.vanilla Makefile && make CC={mpicc} OPTFLAGS='-O2 -g'",
-        "-e -i {px} -j {py} -k {pz} -x {=n * px} -y {=n * py} -z {=n * pz} -N 30 -n 30 -d {build}/pots", _RANKS,
-        (8, 10, 12, 14, 16), (2, 21), 5, Path("CoMD"), {"binary": "bin/CoMD-mpi", **GRID},
+        "-e -i {px} -j {py} -k {pz} -x {=n * px} -y {=n * py} -z {=n * pz} -N {s} -n {s} -d {build}/pots", _RANKS,
+        (8, 10, 12, 14, 16), (2, 32), 5, Path("CoMD"), {"binary": "bin/CoMD-mpi", **GRID}, steps=30,
     ),
     Example(
-        "PRK p2p", PRK + "Synch_p2p MPICC={mpicc} p2p", "200 {n} {n}", _RANKS,
-        (500, 700, 1000, 1400, 2000), (2, 2800), 5, Path("Kernels"), {"binary": "MPI1/Synch_p2p/p2p"},
+        "PRK p2p", PRK + "Synch_p2p MPICC={mpicc} p2p", "{s} {n} {n}", _RANKS,
+        (500, 700, 1000, 1400, 2000), (2, 4000), 5, Path("Kernels"), {"binary": "MPI1/Synch_p2p/p2p"}, steps=200,
     ),
     Example(
-        "PRK Stencil", PRK + "Stencil MPICC={mpicc} stencil", "200 {n}", _RANKS,
-        (500, 700, 1000, 1400, 2000), (2, 2800), 5, Path("Kernels"), {"binary": "MPI1/Stencil/stencil"},
+        "PRK Stencil", PRK + "Stencil MPICC={mpicc} stencil", "{s} {n}", _RANKS,
+        (500, 700, 1000, 1400, 2000), (2, 4000), 5, Path("Kernels"), {"binary": "MPI1/Stencil/stencil"}, steps=200,
     ),
     Example(
-        "PRK Transpose", PRK + "Transpose MPICC={mpicc} transpose", "100 {n} 0", _RANKS,
-        (512, 720, 1024, 1440, 2048), (2, 2880), 5, Path("Kernels"), {"binary": "MPI1/Transpose/transpose"},
+        "PRK Transpose", PRK + "Transpose MPICC={mpicc} transpose", "{s} {n} 0", _RANKS,
+        (512, 720, 1024, 1440, 2048), (2, 4096), 5, Path("Kernels"), {"binary": "MPI1/Transpose/transpose"}, steps=100,
     ),
 )  # fmt: skip
