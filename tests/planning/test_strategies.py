@@ -240,6 +240,42 @@ def test_known_terms_need_a_smaller_base() -> None:
     assert float(model.function.evaluate(asked.target)) == pytest.approx(float(plain(asked.target[None])[0]))
 
 
+def repeating(points: Array) -> Array:
+    return np.asarray(0.1 + 1e-7 * points[:, 0] ** 3 * points[:, 1])
+
+
+def with_steps() -> Space:
+    """Sizes and steps of a space whose target, n = 64 with 600 steps, may be run with 30 and 120."""
+    points = np.array([[n, s] for n in (16.0, 20, 24, 32, 40) for s in (30.0, 120, 600)] + [[64.0, 30], [64.0, 120]])
+    points = points[np.argsort(repeating(points))]
+    return Space(("n", "s"), points, np.ones(len(points)), np.array([64.0, 600]), steps=("s",))
+
+
+@pytest.mark.parametrize(
+    ("seen", "budget_s", "wanted"),
+    [
+        ([(16, 30), (16, 120), (20, 30)], 20.0, True),
+        ([(16, 30), (16, 120), (20, 30)], 0.5, False),  # does not fit
+        ([(16, 30), (16, 120), (16, 600)], 20.0, False),  # nobody knows yet what a larger size costs
+        ([(16, 30), (20, 30), (24, 30)], 20.0, False),  # nor what more steps cost
+        ([(16, 30), (16, 120), (20, 30), (64, 30)], 20.0, False),  # once is enough for the start
+    ],
+)
+def test_the_target_with_few_steps_is_run_as_soon_as_it_fits(
+    seen: list[tuple[int, int]], budget_s: float, wanted: bool
+) -> None:
+    own = with_steps()
+    found = measured(own.indices(np.array(seen, dtype=float)).tolist(), repeating, 1, 0.0, own)
+    work = Term((Factor(0, PowerLog(3, 0)), Factor(1, PowerLog(1, 0))))  # type: ignore[arg-type]
+    known = replace(found, priors=(terms_prior(ModelFunction(0.0, (1.0,), (work,)), "counts"),))
+    advice = strategy_of("design").suggest(PlanningState(known, own, budget_s / 3600))
+    chosen = [tuple(own.points[suggestion.index].tolist()) for suggestion in advice.suggestions]
+    assert (chosen == [(64.0, 30.0)]) == wanted
+    for state in (PlanningState(known, replace(own, steps=()), budget_s), PlanningState(found, own, budget_s)):
+        others = strategy_of("design").suggest(state).suggestions  # no steps, and nothing counted
+        assert [tuple(own.points[suggestion.index].tolist()) for suggestion in others] != [(64.0, 30.0)]
+
+
 def test_noise_is_never_taken_for_nothing() -> None:
     silent = measured(BASE, plain, 3, 0.0)
     assert 0 < silent.noise[0] < NOISE

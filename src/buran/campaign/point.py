@@ -76,7 +76,7 @@ _SHARES = (20, 5)
 
 
 def step_values(full: int) -> tuple[Value, ...]:
-    """Return the numbers of steps to run: about a tenth, a fifth, and the full number."""
+    """Return the numbers of steps to run: about a twentieth, a fifth, and the full number."""
     few = max(2, round(full / _SHARES[0]))
     return few, max(few + 1, round(full / _SHARES[1])), full
 

@@ -204,7 +204,7 @@ class ParameterKeys(Keys):
         Values from `start` to `stop`, by `step` (linear) or `factor` (geometric).
     value
         Only with the role `steps`: the full number, for which predictions are made. The program also runs with about a
-        tenth and a fifth of it.
+        twentieth and a fifth of it.
     """
 
     role: OfPlan[Literal["ranks", "threads", "size", "choice", "steps"]] = Field(examples=["size"])

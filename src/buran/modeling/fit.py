@@ -162,9 +162,9 @@ def _follow(points: Array, values: Array, exact: Mask, models: list[Model], spac
     """
     counted = np.flatnonzero(exact).tolist()
     missed = [index for index in counted if models[index].quality.error > MATTERS]
-    for index, model in zip(missed, near_models(points, values[missed]) if missed else (), strict=True):
-        models[index] = model or models[index]
     bases = [space_of(space, p).candidates(column) for p, column in enumerate(points.T)] if counted else []
+    for index, model in zip(missed, near_models(points, values[missed], bases) if missed else (), strict=True):
+        models[index] = model or models[index]
     for index in counted:
         models[index] = without_rounding(points, values[index], models[index], bases)
 

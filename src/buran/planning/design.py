@@ -135,9 +135,9 @@ def _seen_at_target(state: PlanningState) -> bool:
 def _at_target(state: PlanningState) -> Advice | None:
     """Return the target with the fewest steps as soon as it fits: no smaller point shows as much of what a step takes.
 
-    Its cost is extrapolated, from two values of each parameter at least.
+    Its cost is extrapolated by counts, from two values of each parameter at least.
     """
-    if not state.has_costs or _seen_at_target(state):
+    if not state.has_costs or _seen_at_target(state) or known_share(state.measured) <= 1 / 2:
         return None
     measured = state.space.points[state.runs > 0]
     worst = CAREFUL * state.worst_cost

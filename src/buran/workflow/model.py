@@ -240,7 +240,7 @@ def _findings(
 def _models(campaign: Campaign, table: Experiment, growth: Sequence[Lead] | None = None) -> dict[str, ModelSet]:
     """Fit models of the metrics of a table, which grow no faster than `growth` but for what the campaign adds."""
     config = campaign.config
-    spaces = full_spaces(table.parameters, campaign.ranks_parameter)
+    spaces = full_spaces(table.parameters, campaign.ranks_parameter, campaign.steps)
     if growth is not None:
         spaces = tuple(space.up_to(lead) for space, lead in zip(spaces, growth, strict=True))
     further = [config.model.space.get(name, ()) for name in table.parameters]

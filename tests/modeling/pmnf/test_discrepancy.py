@@ -6,7 +6,8 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, Matern
 
 from buran.modeling.fit import fit_models
-from buran.modeling.functions.terms import ModelFunction, power
+from buran.modeling.functions.powers import PowerLog
+from buran.modeling.functions.terms import Factor, ModelFunction, Term, power
 from buran.modeling.numerics.tuning import COMBINATIONS
 from buran.modeling.pmnf import ModelSet
 from buran.modeling.pmnf.repetitions import scatter_of
@@ -103,6 +104,36 @@ def test_many_points_are_thinned_to_a_bound():
     assert len(one.process.points) == COMBINATIONS
     shift, _ = left_over_at([one], [ModelFunction(1.0)], np.array([[1000.0, 2.0]]))
     assert np.exp(shift[0, 0]) == pytest.approx(2 * 1000**0.1, rel=0.02)
+
+
+def test_few_steps_at_a_point_tell_what_all_of_them_take_there_however_rough_the_price_is():
+    # sizes that are powers of two cost six times as much, as in a transpose; s repeats work
+    points = np.array([[512.0, 5], [512, 20], [512, 100], [720, 5], [1024, 5], [1440, 5], [4096, 5]])
+    work = ModelFunction(0.0, (1.0,), (Term((Factor(0, PowerLog(2, 0)), Factor(1, PowerLog(1, 0)))),))
+    price = np.where(np.isin(points[:, 0], [512, 1024, 4096]), 6.0, 1.0)
+    along = np.array([[Along.TREND, Along.NOTHING]])
+    values = (price * work.evaluate(points))[None]
+    (one,) = discrepancies(points, values, work.evaluate(points)[None], np.zeros(1), np.zeros(1), (0.3,), along)
+    shift, deviation = left_over_at([one], [work], np.array([[4096.0, 100], [2880.0, 100]]))
+    assert np.exp(shift[0, 0]) == pytest.approx(6.0, rel=0.05) and deviation[0, 0] < 0.06
+    assert deviation[0, 1] > 0.5  # of a size that was not run nobody knows
+    assert len(one.process.points) == 5
+    assert Process.from_json(one.process.to_json()).rough == one.process.rough > 0.5
+
+
+def test_a_process_of_an_earlier_version_is_smooth():
+    data = Process(SIZES, *scales_of(SIZES, Along.TREND), 0.3, 0.05).to_json()
+    del data["rough"]
+    assert Process.from_json(data).rough == 0
+
+
+def test_repetitions_of_work_alone_have_one_price():
+    points = np.array([[5.0], [20], [100]])
+    (one,) = discrepancies(
+        points, 2 * points.T, points.T, np.zeros(1), np.zeros(1), (0.3,), np.array([[Along.NOTHING]])
+    )
+    shift, deviation = left_over_at([one], [power(0, 1)], np.array([[1000.0]]))
+    assert np.exp(shift[0, 0]) == pytest.approx(2.0) and np.isfinite(deviation[0, 0])
 
 
 def test_the_posterior_is_that_of_scikit_learn():

@@ -11,6 +11,15 @@ from hypothesis import strategies as st
 
 from buran.modeling.exact.nearly import near_models
 from buran.modeling.fit import fit_models
+from buran.modeling.functions.powers import full_space
+from buran.modeling.functions.terms import Array
+from buran.modeling.pmnf.model import Model
+
+
+def near(points: Array, counts: Array) -> list[Model | None]:
+    """Formulas of any plain bases."""
+    return near_models(points, counts, [full_space().candidates(column) for column in points.T])
+
 
 POINTS = np.array(list(product((1.0, 2.0, 4.0), (2048.0, 4096.0, 8192.0, 16384.0, 32768.0))))
 FAR = np.array([[64.0, 2.0**20], [2.0, 2.0**17]])
@@ -37,14 +46,14 @@ def test_differences_of_terms_that_fall_are_found_where_they_meet_all_counts() -
 def test_counts_that_depend_on_data_have_none() -> None:
     random = np.random.default_rng(5)
     counts = np.floor(halo(POINTS) * random.normal(1, 0.05, (20, len(POINTS))))
-    assert near_models(POINTS, counts) == [None] * 20
+    assert near(POINTS, counts) == [None] * 20
 
 
 def test_few_points_have_none() -> None:
     few = POINTS[[0, 4, 10, 14]]
-    assert near_models(few, halo(few)[None]) == [None]
-    assert near_models(POINTS, np.zeros((1, 15))) == [None]
-    assert near_models(POINTS[:1], np.array([[7.0]])) == [None]
+    assert near(few, halo(few)[None]) == [None]
+    assert near(POINTS, np.zeros((1, 15))) == [None]
+    assert near(POINTS[:1], np.array([[7.0]])) == [None]
 
 
 @settings(max_examples=30, deadline=None)
@@ -60,7 +69,7 @@ def test_what_is_found_misses_no_count_and_never_becomes_negative(
     a, b, c = coefficients
     noise = np.random.default_rng(seed).normal(1, 0.002, len(POINTS))
     counts = np.round((a * n ** powers[0] / p ** powers[1] + b * n / p + c) * noise)
-    for model in near_models(POINTS, counts[None]):
+    for model in near(POINTS, counts[None]):
         if model is not None:
             predicted = model.function.evaluate(POINTS)
             assert np.abs(predicted / counts - 1).max() <= 0.0101

@@ -6,6 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from buran.campaign.point import FEWEST, step_values
+from buran.modeling.functions.powers import full_spaces
+from buran.modeling.priors.effort import effort_of
 from buran.modeling.priors.steps import Repeats, repeats, that_repeat
 
 FULL = 600
@@ -119,3 +121,14 @@ def test_kinds_of_operations_that_drift_with_the_data_refute_nothing():
         "basic_blocks",
         "bytes_sent",
     )
+
+
+def test_work_that_drifts_a_little_is_still_a_line_of_steps():
+    # eamForce of CoMD, whose counts no formula gives exactly: n^4 s^(4/3) comes near, too
+    one, two = [[1, 8, 2], [1, 8, 6], [1, 8, 30], [1, 10, 2], [1, 12, 30]], [[2, 8, 2], [2, 8, 6], [2, 32, 2]]
+    points = np.array([*one, *two], dtype=np.float64)
+    counts = np.array([7878380.0, 23635100, 118187000, 11061700, 311303000, 7878380, 23635100, 291347000])
+    spaces = full_spaces(("p", "n", "s"), "p", ("s",))
+    (function,) = effort_of(points, counts[None], space=spaces).functions
+    at = function.evaluate(np.array([[2.0, 32, 2], [2.0, 32, 30]]))
+    assert at[1] / at[0] == pytest.approx(15, rel=0.05)

@@ -37,7 +37,7 @@ _FALLING = tuple(PowerLog(-basis.exponent) for basis in _RISING if not basis.log
 _DEPENDENT = 1e-6  # length of a column of length 1 that must remain next to others
 
 
-def near_models(points: Array, values: Array) -> list[Model | None]:
+def near_models(points: Array, values: Array, bases: Sequence[Sequence[BasisFunction]]) -> list[Model | None]:
     """Find formulas that miss no count by more than `MATTERS`.
 
     Parameters
@@ -46,6 +46,8 @@ def near_models(points: Array, values: Array) -> list[Model | None]:
         Shape (point, parameter), distinct rows.
     values
         Shape (call path, point), finite; without noise.
+    bases
+        Bases of each parameter: of these, the plain ones are combined.
 
     Returns
     -------
@@ -53,7 +55,7 @@ def near_models(points: Array, values: Array) -> list[Model | None]:
         One for each call path; None where no sum of few terms comes so near, or where too few points would tell. The
         alternatives are other sums of as many terms.
     """
-    terms = _terms(points)
+    terms = _terms(points, bases)
     columns = np.array([np.ones(len(points)) if term is None else term.evaluate(points) for term in terms])
     return [_near_model(points, row, terms, columns) for row in values]
 
@@ -120,12 +122,12 @@ def _unit_of(values: Array) -> float:
     return float(max(np.gcd.reduce(np.abs(whole - whole[0]).astype(np.int64)), 1))
 
 
-def _terms(points: Array) -> list[Term | None]:
+def _terms(points: Array, bases: Sequence[Sequence[BasisFunction]]) -> list[Term | None]:
     """List products of functions of up to two parameters, the constant first, which is None."""
     shapes: list[list[tuple[Factor, ...]]] = []
-    for p, column in enumerate(points.T):
-        bases = (*_RISING, *_FALLING) if len(np.unique(column)) > 1 else ()
-        shapes.append([(), *((Factor(p, basis),) for basis in bases if basis.is_defined(float(column.min())))])
+    for p, (column, own) in enumerate(zip(points.T, bases, strict=True)):
+        plain = [basis for basis in (*_RISING, *_FALLING) if basis in own]
+        shapes.append([(), *((Factor(p, basis),) for basis in plain if basis.is_defined(float(column.min())))])
     products = (tuple(factor for shape in some for factor in shape) for some in product(*shapes))
     return [Term(factors) if factors else None for factors in products if len(factors) <= 2]
 

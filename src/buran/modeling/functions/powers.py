@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
@@ -312,13 +313,17 @@ def space_of(spaces: Spaces, parameter: int) -> HypothesisSpace:
     return spaces if isinstance(spaces, HypothesisSpace) else spaces[parameter]
 
 
-def full_spaces(parameters: Sequence[str], ranks: str | None) -> tuple[HypothesisSpace, ...]:
+def full_spaces(
+    parameters: Sequence[str], ranks: str | None, steps: Collection[str] = ()
+) -> tuple[HypothesisSpace, ...]:
     """Return the full space for each parameter; two numbers of ranks tell no more than the depth of a tree.
 
     What a single rank does without, such as communication, would grow along a straight line as if all sent to all.
+    Steps repeat the same work: only a straight line of them competes.
     """
     of_ranks = replace(full_space(), of_few=(Fraction(0), 1))
-    return tuple(of_ranks if name == ranks else full_space() for name in parameters)
+    of_steps = replace(full_space(), least=sys.maxsize)
+    return tuple(of_ranks if name == ranks else of_steps if name in steps else full_space() for name in parameters)
 
 
 def is_full(space: HypothesisSpace) -> bool:

@@ -230,38 +230,104 @@ def discrepancies(
         rows = np.flatnonzero(group.reshape(-1) == number)
         mask, scales = layout[: len(points)].astype(bool), scales_of(points, layout[len(points) :])
         if mask.any():
-            # r = log(t) - log(t_model), averaged over neighbours
+            # r = log(t) - log(t_model)
             left = ratios(logs[rows][:, mask], modelled[rows][:, mask])
-            of_repetitions = degrees[rows] if np.isfinite(scales[0]).all() else np.zeros(len(rows))
-            kept, averaged = _without_repeated(points[mask], left, scales[0])
-            thinned, averaged = _thinned(points[mask][kept], averaged, scales[0])
-            kept = kept[thinned]
-            modelled_logs = (logs[rows][:, mask] - left)[:, kept]
-            parts.append((rows, points[mask][kept], averaged, modelled_logs, scales, of_repetitions))
+            parts.append(
+                _Part.of(rows, points[mask], left, logs[rows][:, mask] - left, scales, noise[rows], degrees[rows])
+            )
     if not parts:
         return out
     # log p(r | sigma, tau) of each pair of hyperparameters, and what all call paths say of them
     pairs = np.array([(deviation, tau) for deviation in deviations for tau in NOISES])
-    evidence = [
-        _evidence(kept, left, noise[rows], of_repetitions, scales, pairs)
-        for rows, kept, left, _, scales, of_repetitions in parts
-    ]
+    evidence = [part.evidence(pairs) for part in parts]
     pooled = _pooled(np.concatenate(evidence), pairs)
     # the pair of largest evidence conditions the process
-    for (rows, kept, left, modelled_logs, scales, _), each in zip(parts, evidence, strict=True):
-        best = np.argmax(each + pooled, axis=1)
-        chosen, taus = [tuple(pair) for pair in pairs[best].tolist()], pairs[best, 1]
-        # where steps repeat the work of a point, what repetitions do not show is the point's own: rough^2 = tau^2 - s^2
-        of_run = taus if np.isfinite(scales[0]).all() else np.minimum(taus, _usual_noise(noise[rows], degrees[rows]))
-        keys = [(*pair, run) for pair, run in zip(chosen, of_run.tolist(), strict=True)]
-        processes = {
-            key: Process(kept, *scales, deviation, run, float(np.sqrt(max(tau**2 - run**2, 0.0))))
-            for key in dict.fromkeys(keys)
-            for deviation, tau, run in [key]
-        }
-        for index, row in enumerate(rows.tolist()):
-            out[row] = Discrepancy(processes[keys[index]], left[index] + modelled_logs[index])
+    for part, each in zip(parts, evidence, strict=True):
+        processes = part.processes(pairs[np.argmax(each + pooled, axis=1)])
+        for row, process, left, modelled_log in zip(part.rows, processes, part.left, part.modelled_logs, strict=True):
+            out[row] = Discrepancy(process, left + modelled_log)
     return out
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Call paths whose processes have the same points and length scales.
+
+    Attributes
+    ----------
+    rows
+        Indices of the call paths.
+    points
+        Shape (point, parameter).
+    left, modelled_logs
+        What models leave over, in nats, and logarithms of the models: shape (call path, point).
+    scales
+        Length scales and slopes.
+    noise, degrees
+        Shape (call path,): of runs at one point, and the degrees of freedom behind it.
+    repeats
+        Whether the process does not depend on some parameter.
+    """
+
+    rows: Ids
+    points: Array
+    left: Array
+    modelled_logs: Array
+    scales: tuple[Array, Array]
+    noise: Array
+    degrees: Array
+    repeats: bool
+
+    @classmethod
+    def of(
+        cls,
+        rows: Ids,
+        points: Array,
+        left: Array,
+        modelled_logs: Array,
+        scales: tuple[Array, Array],
+        noise: Array,
+        degrees: Ids | Array,
+    ) -> _Part:
+        """Average what is left over at points that the process has in common, and over neighbours if there are many."""
+        own, repeats = points[:, np.isfinite(scales[0])], not np.isfinite(scales[0]).all()
+        kept, degrees = np.arange(len(points)), np.asarray(degrees, dtype=np.float64)
+        if repeats:
+            rest = own if own.shape[1] else np.zeros((len(points), 1))
+            _, kept, group = np.unique(rest, axis=0, return_index=True, return_inverse=True)
+            group = group.reshape(-1)
+            sums = np.zeros((len(kept), len(left)))
+            np.add.at(sums, group, left.T)
+            means = (sums / np.bincount(group)[:, None]).T
+            # s^2 = (d s^2 + sum_x (r_x - r)^2) / (d + d'): other numbers of steps repeat a point, too
+            further = float(len(points) - len(kept))
+            squares = degrees * np.where(degrees > 0, noise, 0.0) ** 2 + ((left - means[:, group]) ** 2).sum(axis=1)
+            degrees = degrees + further
+            noise, left = np.sqrt(squares / np.maximum(degrees, 1)), means
+        thinned, left = _thinned(points[kept], left, scales[0])
+        kept = kept[thinned]
+        return cls(rows, points[kept], left, modelled_logs[:, kept], scales, noise, degrees, repeats)
+
+    def evidence(self, pairs: Array) -> Array:
+        """Return the logarithm of the evidence for pairs of deviation and noise (pair, 2), shape (call path, pair).
+
+        Where steps repeat a point, the second is of points, of which repetitions tell nothing.
+        """
+        degrees = np.zeros(len(self.rows)) if self.repeats else self.degrees
+        return _evidence(self.points, self.left, self.noise, degrees, self.scales, pairs)
+
+    def processes(self, chosen: Array) -> list[Process]:
+        """Return a process for each call path, given its deviation and noise (call path, 2); equal ones are shared."""
+        noise = chosen[:, 1]
+        if self.repeats:
+            # what repetitions do not show is the point's own: rough^2 = tau^2 - s^2
+            variance = (self.degrees * self.noise**2 + WORTH * NOISE**2) / (self.degrees + WORTH)
+            nearest = np.abs(np.log(variance)[:, None] / 2 - np.log(NOISES)).argmin(axis=1)
+            noise = np.array(NOISES)[nearest]
+        rough = np.sqrt(np.maximum(chosen[:, 1] ** 2 - noise**2, 0.0))
+        keys = list(zip(chosen[:, 0].tolist(), noise.tolist(), rough.tolist(), strict=True))
+        made = {key: Process(self.points, *self.scales, *key) for key in dict.fromkeys(keys)}
+        return [made[key] for key in keys]
 
 
 def scales_of(points: Array, along: Ids | Along) -> tuple[Array, Array]:
@@ -302,26 +368,6 @@ def _pooled(evidence: Array, pairs: Array) -> Array:
     share = np.exp(evidence - evidence.max(axis=1, keepdims=True)) * usual
     share /= share.sum(axis=1, keepdims=True)
     return np.asarray(np.log((share.sum(axis=0) + WORTH * usual) / (len(share) + WORTH)))
-
-
-def _usual_noise(noise: Array, degrees: Ids | Array) -> Array:
-    """Return the noise of a run, shape (call path,), one of `NOISES`: as repetitions show it, and the usual one."""
-    variance = (degrees * np.where(degrees > 0, noise, 0.0) ** 2 + WORTH * NOISE**2) / (degrees + WORTH)
-    nearest = np.abs(np.log(variance)[:, None] / 2 - np.log(NOISES)).argmin(axis=1)
-    return np.array(NOISES)[nearest]
-
-
-def _without_repeated(points: Array, left: Array, lengths: Array) -> tuple[Ids, Array]:
-    """Return the first of all points that differ along infinite lengths alone, and the means over these."""
-    own = points[:, np.isfinite(lengths)]
-    if own.shape == points.shape:
-        return np.arange(len(points)), left
-    if not own.shape[1]:
-        own = np.zeros((len(points), 1))
-    _, first, group = np.unique(own, axis=0, return_index=True, return_inverse=True)
-    sums = np.zeros((len(first), len(left)))
-    np.add.at(sums, group.reshape(-1), left.T)
-    return first, (sums / np.bincount(group.reshape(-1))[:, None]).T
 
 
 def _thinned(points: Array, left: Array, lengths: Array) -> tuple[Ids, Array]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
@@ -138,7 +138,7 @@ def priors_of(
     derived
         Values that the program derives from its parameters: expressions by name.
     """
-    counts = _Counts.of(counted, tree, processes, derived)
+    counts = _Counts.of(counted, tree, processes, derived, steps or {})
     regions = [tree.regions[region] for region in tree.region.tolist()]
     is_mpi = np.array([region.paradigm == "mpi" for region in regions], dtype=bool)
     computing, communicating = np.flatnonzero(~is_mpi), np.flatnonzero(is_mpi)
@@ -204,7 +204,14 @@ class _Counts:
     variables: Sequence[Sequence[DerivedValue]]
 
     @classmethod
-    def of(cls, counted: Experiment, timed: CallTree, processes: str | None, derived: Mapping[str, str]) -> _Counts:
+    def of(
+        cls,
+        counted: Experiment,
+        timed: CallTree,
+        processes: str | None,
+        derived: Mapping[str, str],
+        steps: Collection[str],
+    ) -> _Counts:
         counted = work_of_a_thread(counted)
         target, itself = project(counted.tree, timed)
         counted_itself = np.isin(np.arange(len(timed)), target[itself])
@@ -221,7 +228,7 @@ class _Counts:
                 out[target[rows]] = counts[rows]
             values[metric] = out
         polled = _polled(counted.tree, target, len(timed))
-        spaces = full_spaces(counted.parameters, processes)
+        spaces = full_spaces(counted.parameters, processes, steps)
         ranks = None if processes is None else counted.parameters.index(processes)
         variables = variables_of(derived, counted.parameters, counted.points)
         return cls(counted, target, values, counted_itself, polled, spaces, ranks, variables)
