@@ -140,8 +140,8 @@ class Process:
         slopes = np.array(data.get("slopes", usual), dtype=np.float64)
         if points.ndim != 2 or not lengths.shape == slopes.shape == points.shape[1:]:
             raise ValueError("points, lengths and slopes of a discrepancy do not match")
-        own = (float(data[key]) for key in ("deviation", "noise"))
-        return cls(points, lengths, slopes, *own, float(data.get("rough", 0.0)))
+        rough = float(data.get("rough", 0.0))
+        return cls(points, lengths, slopes, float(data["deviation"]), float(data["noise"]), rough)
 
 
 @dataclass(frozen=True, eq=False)
