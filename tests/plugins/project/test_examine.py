@@ -42,6 +42,17 @@ PROJECTS = {
         ("prog",),
         False,
     ),
+    "a rule whose target is a variable without a value": (
+        {
+            "Makefile": "$(EXE): $(OBJ)\n\t$(CC) -o $(EXE) $(OBJ)\n"
+            "prog: prog.c helper.c\n\t$(CC) -DANSWER=2 -o $@ $^\n",
+            "prog.c": MAIN_C,
+            "helper.c": HELPER_C,
+        },
+        "make CC={mpicc}",
+        ("prog",),
+        False,
+    ),
     "flags of a suite of compilers": (
         {
             "Makefile": "SUITE = pgi\nifeq ($(SUITE),pgi)\nCFLAGS = -fast --no-such-flag\nelse ifeq ($(SUITE),gnu)\n"

@@ -137,7 +137,9 @@ class Makefile:
         return not rule.recipe and objects
 
     def _default_needs(self) -> set[str]:
-        first = next((r for r in self.rules if not r.targets[0].startswith(".") and "%" not in r.targets[0]), None)
+        # make skips a rule whose targets are variables without a value
+        named = (rule for rule in self.rules if rule.targets)
+        first = next((r for r in named if not r.targets[0].startswith(".") and "%" not in r.targets[0]), None)
         needed: set[str] = set()
         waiting = [] if first is None else [*first.targets, *first.needs]
         while waiting:
