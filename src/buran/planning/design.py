@@ -55,11 +55,11 @@ class Design:
         base = Base(1, 2) if known_share(measured) >= NEARLY else self.base
         # with few rounds left, the base must not take many of them
         together = BASE_SHARE if state.rounds_left is None else HALF
-        if opening := _at_target(state) or self._first(state):
+        opening = _at_target(state) or self._first(state)
+        if opening is None and not _seen_at_target(state):
+            opening = base.advice(state, BASE_SHARE, together)
+        if opening:
             return opening
-        of_base = None if _seen_at_target(state) else base.advice(state, BASE_SHARE, together)
-        if of_base:
-            return of_base
         belief = belief_of(measured, space)
         if belief is None or not state.has_costs:
             return Advice(stop="nothing was measured that a model could be made of")

@@ -296,9 +296,7 @@ class _Part:
             rest = own if own.shape[1] else np.zeros((len(points), 1))
             _, kept, group = np.unique(rest, axis=0, return_index=True, return_inverse=True)
             group = group.reshape(-1)
-            sums = np.zeros((len(kept), len(left)))
-            np.add.at(sums, group, left.T)
-            means = (sums / np.bincount(group)[:, None]).T
+            means = _means(left, group, len(kept))
             # s^2 = (d s^2 + sum_x (r_x - r)^2) / (d + d'): other numbers of steps repeat a point, too
             further = float(len(points) - len(kept))
             squares = degrees * np.where(degrees > 0, noise, 0.0) ** 2 + ((left - means[:, group]) ** 2).sum(axis=1)
@@ -387,10 +385,14 @@ def _thinned(points: Array, left: Array, lengths: Array) -> tuple[Ids, Array]:
         distance = np.linalg.norm(inputs - inputs[kept[-1]], axis=1)
         owner[distance < gap] = len(kept) - 1
         gap = np.minimum(gap, distance)
-    # mean ratio over the points that each kept point stands for
-    sums = np.zeros((len(left), len(kept)))
-    np.add.at(sums.T, owner, left.T)
-    return np.array(kept), sums / np.bincount(owner, minlength=len(kept))
+    return np.array(kept), _means(left, owner, len(kept))
+
+
+def _means(left: Array, group: Ids, count: int) -> Array:
+    """Return the mean ratios of groups of points, shape (call path, group)."""
+    sums = np.zeros((len(left), count))
+    np.add.at(sums.T, group, left.T)
+    return np.asarray(sums / np.bincount(group, minlength=count))
 
 
 def left_over_at(

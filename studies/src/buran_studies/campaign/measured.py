@@ -352,8 +352,7 @@ def _budgeted(example: Example, folder: Path, seed: int, share: float, hours: fl
         **{
             "budget": {"core_hours": share * hours},
             "strategy": {"name": "design", "max_iterations": 12},
-            "target": {name: number for name, number in example.at.items() if name != "s"},
-            "refinement": {**_refined(example)},
+            "target": example.at, "refinement": {**_refined(example)},
             "effort_repetitions": 1,
             "model": {"kind": "pmnf"},
             **changes,

@@ -86,8 +86,8 @@ class Example:
     @property
     def at(self) -> dict[str, int]:
         """P+."""
-        point = {**dict(zip(("p", "n"), self.target, strict=True)), "s": self.steps}
-        return {name: number for name in self.parameters if (number := point[name]) is not None}
+        point = dict(zip(("p", "n", "s"), (*self.target, self.steps or 0), strict=True))
+        return {name: point[name] for name in self.parameters}
 
 
 _RANKS = (1, 2)
