@@ -20,6 +20,7 @@ from buran.workflow import plan
 from buran_studies.functions import terms_prior
 
 N, S = 0, 1
+SQUARE = Term((Factor(0, PowerLog(Fraction(2), 0)),))
 
 
 def known(*terms: Term) -> Prior:
@@ -45,8 +46,7 @@ def test_told_terms_leave_only_coefficients_open_but_prices_may_change() -> None
     x = np.array([2.0, 3, 4, 6, 8, 10])
     space = Space(("n",), x[:, None], np.ones(6), np.array([12.0]))
     values = (5 + 3 * x**2)[None, :4, None] * np.array([0.99, 1.01])
-    term = Term((Factor(0, PowerLog(Fraction(2), 0)),))
-    told = belief_of(Observations(space.points[:4], values, priors=(known(term),)), space)
+    told = belief_of(Observations(space.points[:4], values, priors=(known(SQUARE),)), space)
     open_ = belief_of(Observations(space.points[:4], values), space)
     assert told is not None and open_ is not None
     assert told.disagreement == pytest.approx(np.zeros((1, 7)))
@@ -72,8 +72,7 @@ def test_points_where_a_call_path_was_not_timed_leave_it_uncertain() -> None:
     space = Space(("n",), x[:, None], np.ones(6), np.array([12.0]))
     values = np.stack([3 * x**2, 3 * x**2])[..., None] * np.array([0.99, 1.01])
     values[1, 4:] = np.nan
-    term = Term((Factor(0, PowerLog(Fraction(2), 0)),))
-    belief = belief_of(Observations(space.points, values, priors=(known(term), known(term))), space)
+    belief = belief_of(Observations(space.points, values, priors=(known(SQUARE), known(SQUARE))), space)
     assert belief is not None
     timed, untimed = np.sqrt((belief.factors[:, -1] ** 2).sum(axis=1))
     assert untimed > 1.5 * timed
@@ -84,17 +83,28 @@ def test_costs_grow_as_call_paths_with_known_terms_do_where_the_start_hides_it()
     space = Space(("n",), n[:, None], np.ones(6), np.array([32.0]))
     work = 0.01 * n[:4] ** 2
     start = 0.5 + np.array([0.2, 0.05, 0.0, 0.1])  # seconds, and how they scatter
-    term = Term((Factor(0, PowerLog(Fraction(2), 0)),))
     told = Observations(
-        space.points[:4], work[None, :, None], (start + work)[:, None], (known(term),), names=(("time", "a"),)
+        space.points[:4], work[None, :, None], (start + work)[:, None], (known(SQUARE),), names=(("time", "a"),)
     )
     seconds = predicted_s(told, space)
     assert seconds is not None
     assert seconds[:4] == pytest.approx(start + work)
     assert seconds[4:] == pytest.approx(0.575 + 0.01 * n[4:] ** 2, rel=0.01)
     visits = np.stack([work, 100 + 0 * work])[:, :, None]
-    both = Observations(told.points, visits, told.program_s, (known(term), None), np.array([0, 1]))
+    both = Observations(told.points, visits, told.program_s, (known(SQUARE), None), np.array([0, 1]))
     assert predicted_s(both, space) == pytest.approx(seconds)
+
+
+def test_no_cost_counts_on_work_that_gets_cheaper() -> None:
+    """Sizes that are powers of two may be slow: after one of these, a larger size is the faster one."""
+    n = np.array([512.0, 720, 1024, 2048, 4096])
+    space = Space(("n",), n[:, None], np.ones(5), np.array([8192.0]))
+    seconds = 1e-8 * n[:2] ** 2 * np.array([6.0, 1.0])
+    prior = computation_prior(ModelFunction(0.0, (1.0,), (SQUARE,)))
+    measured = Observations(space.points[:2], seconds[None, :, None], 0.3 + seconds[:, None], (prior,))
+    predicted = predicted_s(measured, space)
+    assert predicted is not None and (np.diff(predicted[1:]) > 0).all()
+    assert predicted[-1] > 0.3 + 1e-8 * 4096**2
 
 
 def test_counts_are_settled_when_none_that_matters_is_open() -> None:

@@ -288,13 +288,28 @@ def _modelled_s(measured: Observations, space: Space, measured_before: Mask) -> 
     """Predict by models: shape (point,), None without one.
 
     Start and end of a program hide in its wall time how the rest of it grows. Where the terms of call paths are known
-    from counts, their models are added up, and what wall times have beyond them is taken to stay.
+    from counts, their models are added up, and what wall times have beyond them is taken to stay. No cost counts on
+    work that gets cheaper than it was seen: where a larger size was the faster one, trends make still larger ones free.
     """
     if measured.program_s is None or not any(prior is not None for prior in measured.priors):
         model = measured.program_fit.models[0]
         return None if model is None else model.predict(space.points)
     times = slice(None) if measured.groups is None else measured.groups == 0
     at = np.vstack([space.points, measured.points[measured_before]])
-    total = np.nansum(measured.fit.predict(at)[times], axis=0)
+    seconds = measured.fit.predict(at)
+    total = np.nansum(np.fmax(seconds, _at_cheapest(measured, at))[times], axis=0)
     remainder = measured.program_means_s[measured_before] - total[len(space.points) :]
     return np.asarray(total[: len(space.points)] + np.median(remainder))
+
+
+def _at_cheapest(measured: Observations, at: Array) -> Array:
+    """Return counted work times the least that a unit of it took, shape (call path, target); NaN without counts."""
+    out = np.full((len(measured.values), len(at)), np.nan)
+    for call, prior in enumerate(measured.priors):
+        if prior is not None:
+            effort = np.array([column.effort for column in prior.columns])
+            work = prior.design(measured.points) @ effort
+            prices = np.divide(measured.means[call], work, out=np.full(len(work), np.nan), where=work > 0)
+            if np.isfinite(prices).any():
+                out[call] = np.nanmin(prices) * (prior.design(at) @ effort)
+    return out

@@ -474,3 +474,33 @@ def test_counts_of_which_runs_took_different_ways_have_no_model() -> None:
     )
     models = model_experiment(counted)["bytes_sent"]
     assert [model is None for model in of_steady_counts(models, counted).models] == [False, False, True]
+
+
+def test_work_without_a_time_is_expected_to_cost_what_other_work_does() -> None:
+    """What exchanges something does nothing on one rank, where alone it was timed: a microsecond is no price."""
+    points = np.array(list(product((1, 2), (10, 20, 40, 80))), dtype=float)
+    p, n = points.T
+    counted = table(
+        {
+            "app": {},
+            "app->solve": {"basic_blocks": 7 + 3 * n**3},
+            "app->exchange": {"basic_blocks": 9 * n**2 * np.log2(p)},
+        },
+        points,
+    )
+    price = 2e-9
+    timed = table(
+        {
+            "app": {"time": 1e-3 + 0 * n},
+            "app->solve": {"time": 1e-6 + price * 3 * n**3},
+            "app->exchange": {"time": np.where(p == 1, 1e-6 * (1 + n % 3), np.nan)},
+        },
+        points,
+    )
+    model = models_from_priors(timed, counted, processes="p")[2].final
+    at = np.array([[2.0, 160.0]])
+    assert model is not None and model.function.evaluate(at)[0] == pytest.approx(price * 9 * 160**2, rel=0.1)
+    lower, upper = prediction_interval([model], at)
+    assert lower[0, 0] < 0.3 * price * 9 * 160**2 and upper[0, 0] > 2 * price * 9 * 160**2
+    published = models_from_priors(timed, counted, processes="p", options=PUBLISHED)[2]
+    assert published.source is Source.TIMES or published.final is not None

@@ -30,7 +30,7 @@ from buran.modeling.priors.prior import (
     price_alone,
     startup_prior,
 )
-from buran.modeling.priors.resilient import FitOptions, Resilient, fit_priors
+from buran.modeling.priors.resilient import COST_SPREAD, FitOptions, Resilient, fit_priors
 from buran.modeling.priors.waiting import Verdict, Waiting, diagnose, ranks_above_one, with_algorithms, with_waiting
 from buran.profiles.experiment.table import Aggregate, Experiment
 from buran.profiles.startup import is_startup_or_shutdown
@@ -109,6 +109,7 @@ def models_from_priors(
     starting = is_startup_or_shutdown(timed.tree.names).tolist()
     paths = times.with_accounts(list(counts), accounts)
     paths = [times.usable(path, row) for path, row in zip(paths, values, strict=True)]
+    paths = times.with_price_of_others(paths)
     paths = _with(paths, with_algorithms(times.points, values, [path.prior for path in paths]))
     repeated = tuple(timed.parameters.index(name) for name in steps or ())
     paths = times.with_startup(paths, [path.prior is None for path in counts], repeated, starting)
@@ -209,6 +210,33 @@ class _Times:
         why = "its time is spent outside of the code whose effort was counted, in libraries or the system"
         return replace(path.left_to_times(why), settled=True)
 
+    def with_price_of_others(self, paths: Sequence[PathModel]) -> list[PathModel]:
+        """Expect the price of the program's other work where no point with a time has work of a call path.
+
+        What exchanges something with other ranks returns at once where there is one: such times tell no price.
+        """
+        if self.options is not None and not self.options.price:
+            return list(paths)
+        priced = {
+            row: one_cost(path.prior)
+            for row, path in enumerate(paths)
+            if path.prior is not None and path.source is Source.COMPUTATION and path.prior.has_open_work
+        }
+        present = np.isfinite(self.values)
+        work = {row: prior.columns[1].function.evaluate(self.points) for row, prior in priced.items()}
+        idle = [row for row in priced if present[row].any() and not (work[row][present[row]] > 0).any()]
+        others = [row for row in priced if row not in idle]
+        # price = sum of t / sum of e(x), over the call paths that work
+        count = sum(float(work[row][present[row]].sum()) for row in others)
+        price = float(np.nansum(self.values[others])) / count if count > 0 else 0.0
+        out = list(paths)
+        for row in idle if price > 0 else ():
+            constant, effort, *given = priced[row].columns
+            columns = (constant, replace(effort, cost=(price, COST_SPREAD * price)), *given)
+            prior = replace(priced[row], columns=columns)
+            out[row] = replace(out[row], prior=prior, notes=(*out[row].notes, PRICE_OF_OTHERS))
+        return out
+
     def with_startup(
         self, paths: list[PathModel], uncounted: Sequence[bool], repeated: tuple[int, ...], starting: Sequence[bool]
     ) -> list[PathModel]:
@@ -265,6 +293,7 @@ def _work(paths: Sequence[PathModel], points: Array) -> list[Term]:
     return [term for term, part in work.items() if (part >= MATTERS * whole).any()]
 
 
+PRICE_OF_OTHERS = "its counted work has a time at no point: the price of the program's other work is expected"
 OTHERS_FOLLOW = (
     "beyond the measured ranks or bytes MPI may choose another algorithm: intervals do not cover that choice"
 )

@@ -143,6 +143,11 @@ class Prior:
         return sum(column.cost is None for column in self.columns)
 
     @property
+    def has_open_work(self) -> bool:
+        """Whether it has counted work whose price only times determine."""
+        return any(column.effort and column.cost is None for column in self.columns[1:])
+
+    @property
     def widened(self) -> Prior:
         """The prior with the columns of other algorithms."""
         return replace(self, columns=(*self.columns, *self.others), others=())
