@@ -124,6 +124,7 @@ def test_a_program_without_mpi_has_no_ranks(project: Path, tmp_path: Path) -> No
     [
         (["--point", "p=x"], "--point 'p=x' is not understood"),
         (["--size", "n"], "--size 'n' is not understood"),
+        (["--run", "{binary} in", "--point", "n=8"], "has no {n}"),
         (["--size", "n=1,x"], "at least two different positive numbers"),
         (["--from", "nothere"], "name the folder with the program's sources"),
         (["--ranks", "4"], "at least two different positive numbers"),

@@ -211,7 +211,7 @@ class _Times:
         return replace(path.left_to_times(why), settled=True)
 
     def with_price_of_others(self, paths: Sequence[PathModel]) -> list[PathModel]:
-        """Expect the price of the program's other work where no point with a time has work of a call path.
+        """Expect the price of the program's other work where no point with a time has work of a call path that grows.
 
         What exchanges something with other ranks returns at once where there is one: such times tell no price.
         """
@@ -224,7 +224,13 @@ class _Times:
         }
         present = np.isfinite(self.values)
         work = {row: prior.columns[1].function.evaluate(self.points) for row, prior in priced.items()}
-        idle = [row for row in priced if present[row].any() and not (work[row][present[row]] > 0).any()]
+        idle = [
+            row
+            for row, prior in priced.items()
+            if present[row].any()
+            and (work[row][present[row]] <= 0).all()
+            and prior.columns[0].effort <= MATTERS * prior.columns[1].function.evaluate(self.counted).max()
+        ]
         others = [row for row in priced if row not in idle]
         # price = sum of t / sum of e(x), over the call paths that work
         count = sum(float(work[row][present[row]].sum()) for row in others)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -163,14 +164,22 @@ def _answers(arguments: argparse.Namespace) -> Answers:
             raise UsageError(f"--size {text!r} is not understood", hint="write it as n=16,32,64")
         sizes[name] = _numbers(values, "--size")
     ranks = _ranks(arguments.ranks, "--ranks") if arguments.ranks else ()
+    point, run = _point(arguments.point or ""), arguments.command or ""
+    for name in (*sizes, *point):
+        if run and name != "p" and not re.search(rf"\{{[^}}]*\b{re.escape(name)}\b", run):
+            raise UsageError(
+                f"--run {run!r} has no {{{name}}}",
+                why=f"--size or --point gives {name}",
+                hint=f"write {{{name}}} in it",
+            )
     return Answers(
         arguments.name or "",
         arguments.binary or "",
-        arguments.command or "",
+        run,
         ranks,
         sizes,
         arguments.core_hours,
-        _point(arguments.point or ""),
+        point,
     )
 
 
