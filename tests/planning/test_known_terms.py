@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -100,11 +101,25 @@ def test_no_cost_counts_on_work_that_gets_cheaper() -> None:
     n = np.array([512.0, 720, 1024, 2048, 4096])
     space = Space(("n",), n[:, None], np.ones(5), np.array([8192.0]))
     seconds = 1e-8 * n[:2] ** 2 * np.array([6.0, 1.0])
-    prior = computation_prior(ModelFunction(0.0, (1.0,), (SQUARE,)))
-    measured = Observations(space.points[:2], seconds[None, :, None], 0.3 + seconds[:, None], (prior,))
+    work = ModelFunction(0.0, (1.0,), (SQUARE,))
+    measured = Observations(
+        space.points[:2], seconds[None, :, None], 0.3 + seconds[:, None], (computation_prior(work),), work=(work,)
+    )
     predicted = predicted_s(measured, space)
     assert predicted is not None and (np.diff(predicted[1:]) > 0).all()
     assert predicted[-1] > 0.3 + 1e-8 * 4096**2
+
+
+def test_steps_of_one_number_are_expected_to_repeat_work() -> None:
+    points = np.array(list(product((8.0, 16.0), (5.0, 100.0))))
+    space = Space(("n", "s"), points, np.ones(4), np.array([32.0, 100.0]), steps=("s",))
+    seconds = 1e-4 * points[::2, 0] ** 2
+    work = ModelFunction(0.0, (1.0,), (SQUARE,))
+    measured = Observations(
+        points[::2], seconds[None, :, None], 0.3 + seconds[:, None], (computation_prior(work),), work=(work,)
+    )
+    predicted = predicted_s(measured, space)
+    assert predicted is not None and predicted[1::2] == pytest.approx(0.3 + 20 * seconds, rel=0.05)
 
 
 def test_counts_are_settled_when_none_that_matters_is_open() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from buran.errors import UsageError
 from buran.modeling.fit import Fit, fit_models
+from buran.modeling.functions.terms import ModelFunction, predict
 from buran.modeling.numerics.least_squares import SINGULAR, exponents, span
 from buran.modeling.numerics.tuning import FEW, FLOOR, NOISE, WORTH
 from buran.modeling.pmnf import SearchOptions
@@ -44,6 +45,8 @@ class Observations:
     waits
         For each call path, whether it is the first metric, time, of an operation of MPI, which waits for other ranks;
         empty where that is not known.
+    work
+        For each call path its counted operations, otherwise None; empty where nothing is known.
     """
 
     points: Array
@@ -53,6 +56,7 @@ class Observations:
     groups: Ids | None = None
     names: tuple[tuple[str, str], ...] = ()
     waits: Sequence[bool] = ()
+    work: Sequence[ModelFunction | None] = ()
 
     @classmethod
     def nothing(cls, parameters: int) -> Observations:
@@ -297,19 +301,30 @@ def _modelled_s(measured: Observations, space: Space, measured_before: Mask) -> 
     times = slice(None) if measured.groups is None else measured.groups == 0
     at = np.vstack([space.points, measured.points[measured_before]])
     seconds = measured.fit.predict(at)
-    total = np.nansum(np.fmax(seconds, _at_cheapest(measured, at))[times], axis=0)
+    counted = [call for call, work in enumerate(measured.work) if work is not None]
+    least = _at_cheapest(measured, counted, at)
+    seconds[counted] = np.fmax(seconds[counted], least) * _repeated(measured, space, at)
+    total = np.nansum(seconds[times], axis=0)
     remainder = measured.program_means_s[measured_before] - total[len(space.points) :]
     return np.asarray(total[: len(space.points)] + np.median(remainder))
 
 
-def _at_cheapest(measured: Observations, at: Array) -> Array:
-    """Return counted work times the least that a unit of it took, shape (call path, target); NaN without counts."""
-    out = np.full((len(measured.values), len(at)), np.nan)
-    for call, prior in enumerate(measured.priors):
-        if prior is not None:
-            effort = np.array([column.effort for column in prior.columns])
-            work = prior.design(measured.points) @ effort
-            prices = np.divide(measured.means[call], work, out=np.full(len(work), np.nan), where=work > 0)
-            if np.isfinite(prices).any():
-                out[call] = np.nanmin(prices) * (prior.design(at) @ effort)
+def _at_cheapest(measured: Observations, calls: Sequence[int], at: Array) -> Array:
+    """Return counted work of call paths times the least that a unit of it took, shape (call path, target)."""
+    work, beyond = (predict([measured.work[call] for call in calls], points) for points in (measured.points, at))
+    seen = (work > 0) & (measured.runs[calls] > 0)
+    price = np.divide(measured.means[calls], work, out=np.full(work.shape, np.inf), where=seen).min(axis=1)
+    return np.asarray(np.where(np.isfinite(price), price, np.nan)[:, None] * beyond)
+
+
+def _repeated(measured: Observations, space: Space, at: Array) -> Array:
+    """Return the factor of the work at points (point, parameter) by steps of which one number alone was measured.
+
+    No count shows yet that they repeat work, but users say so.
+    """
+    out = np.ones(len(at))
+    for column, name in enumerate(space.parameters):
+        seen = np.unique(measured.points[measured.is_timed, column])
+        if name in space.steps and len(seen) == 1 and seen[0] > 0:
+            out *= np.maximum(at[:, column] / seen[0], 1.0)
     return out

@@ -311,8 +311,12 @@ def _measured(
         return Observations(points, seconds[None])
     observations = Observations.of(table, metrics, campaign.config.aggregate)
     known = _priors(findings.priors, times, names, campaign.ranks_parameter)
-    priors = tuple(known.get(path) if metric == "time" else None for metric, path in observations.names)
-    return replace(observations, points=points, program_s=seconds, priors=priors)
+    work = _work(findings.priors, times, names)
+    priors, counted = (
+        tuple(by_path.get(path) if metric == "time" else None for metric, path in observations.names)
+        for by_path in (known, work)
+    )
+    return replace(observations, points=points, program_s=seconds, priors=priors, work=counted)
 
 
 def _priors(
@@ -342,6 +346,14 @@ def _priors(
             repeated = (name for name, each in found.repeats.items() if Repeats(each).is_repeated)
             out[path] = replace(prior, columns=columns, repeated=tuple(map(names.index, repeated)))
     return out
+
+
+def _work(said: Sequence[PathPrior], times: ModelSet | None, names: tuple[str, ...]) -> dict[str, ModelFunction]:
+    """Return counted operations of call paths as functions of `names`, in that order."""
+    if times is None:
+        return {}
+    moved = [names.index(name) for name in times.parameters]
+    return {prior.call_path: prior.work.moved(moved) for prior in said if prior.work is not None}
 
 
 def _misses(found: LevelMisses, moved: Sequence[int]) -> Column:

@@ -12,7 +12,7 @@ from pydantic import PlainValidator
 
 from buran.errors import UsageError
 from buran.files import finite_or_none
-from buran.modeling.functions.terms import Array, ModelFunction, Term, added
+from buran.modeling.functions.terms import Array, ModelFunction, Term, added, scaled
 from buran.modeling.numerics.tuning import MATTERS
 from buran.modeling.pmnf.model import Model, predict_models
 from buran.modeling.pmnf.model_set import ModelSet
@@ -335,7 +335,7 @@ class PathPrior:
     at_target_s
         By the model in use.
     work, misses
-        The prior without misses of caches, as a function, where it has some; and these.
+        Counted operations as a function, None where none were counted; misses of caches where the prior has some.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "ignore"}  # files of earlier versions have more
@@ -415,14 +415,14 @@ def _path_prior(
     prior, columns = made.resilient.prior, made.resilient.prior.columns
     if not prior.known and any(at[0, parameter] > largest[parameter] for parameter, _ in prior.switches):
         found = replace(found, notes=(*found.notes, OTHERS_FOLLOW))
-    work = [column.function for column in columns if not column.level]
+    work = [scaled(column.function, column.effort) for column in columns if column.effort and not column.level]
     return replace(
         found,
         prior=prior.text(parameters),
         resilient=format_largest(made.resilient.model.function, parameters, point),
         waiting="" if made.waiting is None else waiting_text(made.waiting, parameters),
         waiting_share=None if made.waiting is None else finite_or_none(made.waiting.share),
-        work=None if len(work) == len(columns) else added(work),
+        work=added(work) if work else None,
         misses=tuple(
             LevelMisses(column.level, column.function, column.cost)
             for column in columns
