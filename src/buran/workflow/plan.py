@@ -312,10 +312,8 @@ def _measured(
     observations = Observations.of(table, metrics, campaign.config.aggregate)
     known = _priors(findings.priors, times, names, campaign.ranks_parameter)
     work = _work(findings.priors, times, names)
-    priors, counted = (
-        tuple(by_path.get(path) if metric == "time" else None for metric, path in observations.names)
-        for by_path in (known, work)
-    )
+    paths = [path if metric == "time" else "" for metric, path in observations.names]
+    priors, counted = tuple(map(known.get, paths)), tuple(map(work.get, paths))
     return replace(observations, points=points, program_s=seconds, priors=priors, work=counted)
 
 
