@@ -13,8 +13,10 @@ from buran.campaign.point import Point, Value
 from buran.campaign.records import RunRecord
 from buran.features import FEATURES
 from buran.measurement.machine.machine import disturbances
+from buran.modeling.numerics.tuning import MATTERS
 from buran.modeling.priors.steps import Repeats
 from buran.profiles.metrics import METRICS
+from buran.profiles.startup import is_startup_or_shutdown
 from buran.reporting.summary import AccountItem, simulated
 from buran.wording import counted
 from buran.workflow import program
@@ -46,6 +48,7 @@ def notes_of(history: History, findings: Findings, account: Sequence[AccountItem
         *lost_in_words(history, history.runs),
         *_of_other_versions(account),
         *dict.fromkeys(notes),
+        *_without_work(findings),
         *_repeated(findings, session.campaign),
         *_kind(findings, session.campaign),
         *_side_by_side(history),
@@ -160,6 +163,18 @@ def _side_by_side(history: History) -> list[str]:
         if said:
             notes.append(f"Compared with {name} = {ours}, without instrumentation: {'; '.join(said)}.")
     return notes
+
+
+def _without_work(findings: Findings) -> list[str]:
+    """Say that runs are start-up alone: a program that does not find its input may end without an error."""
+    starting = is_startup_or_shutdown(findings.tree.names).tolist()
+    work = [most_s for (_, most_s), start in zip(findings.extremes_s, starting, strict=False) if not start]
+    if not work or sum(work) >= MATTERS * findings.shortest_run_s:
+        return []
+    return [
+        f"Without start-up, call paths take {sum(work):.2g} s where they take most, and the shortest run "
+        f"{findings.shortest_run_s:.2g} s: its log (stdout.log in the store) says whether the program found its input."
+    ]
 
 
 def _repeated(findings: Findings, campaign: Campaign) -> list[str]:
