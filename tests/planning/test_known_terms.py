@@ -12,7 +12,7 @@ import pytest
 from buran.modeling.functions.powers import PowerLog
 from buran.modeling.functions.terms import Factor, ModelFunction, Term
 from buran.modeling.pmnf import Model, ModelSet, Quality
-from buran.modeling.priors.campaign import PathPrior
+from buran.modeling.priors.campaign import LevelMisses, PathPrior
 from buran.modeling.priors.prior import Prior, computation_prior
 from buran.planning.belief import belief_of, fewer
 from buran.planning.observations import Observations, predicted_s
@@ -41,6 +41,15 @@ def test_terms_come_from_models_with_priors_in_the_order_of_the_points() -> None
     assert terms == (Term((Factor(0, PowerLog(Fraction(1), 0)), Factor(1, PowerLog(Fraction(3), 0)))),)
     at = np.array([[7.0, 2.0]])
     assert terms[0].evaluate(at) == pytest.approx(work.evaluate(at[:, ::-1]))
+
+
+def test_a_model_of_misses_alone_has_no_counted_work() -> None:
+    misses = ModelFunction(0.0, (2.0,), (SQUARE,))
+    model = Model(ModelFunction(1.0, (3.0,), (SQUARE,)), Quality(5, 0.0, 0.0, 0.0, 1.0, 0.0))
+    times = ModelSet(("n",), "time", "s", ("a",), (model,), "mean", "median", ())
+    said = PathPrior("a", "counts", resilient="n^2", misses=(LevelMisses(1, misses, (1e-9, 1e-10)),))
+    (prior,) = plan._priors((said,), times, ("n",), None).values()
+    assert [column.cost for column in prior.columns[1:]] == [(1e-9, 1e-10)]
 
 
 def test_told_terms_leave_only_coefficients_open_but_prices_may_change() -> None:

@@ -335,8 +335,8 @@ def _priors(
         if path in resilient and model is not None:
             found = resilient[path]
             function = model.function.moved(moved)
-            if found.work and found.misses:
-                work = set(found.work.moved(moved).terms)
+            if found.misses:
+                work = set(found.work.moved(moved).terms) if found.work else set()
                 pairs = [pair for pair in zip(function.coefficients, function.terms, strict=True) if pair[1] in work]
                 function = ModelFunction(0.0, tuple(c for c, _ in pairs), tuple(term for _, term in pairs))
             prior = computation_prior(function, found.source, along_ranks)

@@ -12,7 +12,7 @@ from pydantic import PlainValidator
 
 from buran.errors import UsageError
 from buran.files import finite_or_none
-from buran.modeling.functions.terms import Array, ModelFunction, Term, added, scaled
+from buran.modeling.functions.terms import Array, ModelFunction, Term, added, predict, scaled
 from buran.modeling.numerics.tuning import MATTERS
 from buran.modeling.pmnf.model import Model, predict_models
 from buran.modeling.pmnf.model_set import ModelSet
@@ -217,30 +217,26 @@ class _Times:
         """
         if self.options is not None and not self.options.price:
             return list(paths)
-        priced = {
-            row: one_cost(path.prior)
+        efforts = {
+            row: path.effort
             for row, path in enumerate(paths)
-            if path.prior is not None and path.source is Source.COMPUTATION and path.prior.has_open_work
+            if path.source is Source.COMPUTATION and path.effort and path.prior and path.prior.has_open_work
         }
-        present = np.isfinite(self.values)
-        work = {row: prior.columns[1].function.evaluate(self.points) for row, prior in priced.items()}
-        idle = [
-            row
-            for row, prior in priced.items()
-            if present[row].any()
-            and (work[row][present[row]] <= 0).all()
-            and prior.columns[0].effort <= MATTERS * prior.columns[1].function.evaluate(self.counted).max()
-        ]
-        others = [row for row in priced if row not in idle]
+        if not efforts:
+            return list(paths)
+        rows, functions = list(efforts), list(efforts.values())
+        # e(x) at the points with a time, and what of it grows
+        present, constant = np.isfinite(self.values[rows]), np.array([[each.constant] for each in functions])
+        counts = np.where(present, predict(functions, self.points), 0.0)
+        idle = ((counts <= constant) | ~present).all(axis=1) & present.any(axis=1)
+        idle &= constant[:, 0] <= MATTERS * (predict(functions, self.counted) - constant).max(axis=1)
         # price = sum of t / sum of e(x), over the call paths that work
-        count = sum(float(work[row][present[row]].sum()) for row in others)
-        price = float(np.nansum(self.values[others])) / count if count > 0 else 0.0
+        count = float(counts[~idle].sum())
+        price = float(np.nansum(self.values[rows][~idle])) / count if count > 0 else 0.0
         out = list(paths)
-        for row in idle if price > 0 else ():
-            constant, effort, *given = priced[row].columns
-            columns = (constant, replace(effort, cost=(price, COST_SPREAD * price)), *given)
-            prior = replace(priced[row], columns=columns)
-            out[row] = replace(out[row], prior=prior, notes=(*out[row].notes, PRICE_OF_OTHERS))
+        for row in np.array(rows)[idle].tolist() if price > 0 else ():
+            grows = replace(efforts[row], constant=0.0)
+            out[row] = out[row].with_price(Column("effort", grows, 1.0, (price, COST_SPREAD * price)), PRICE_OF_OTHERS)
         return out
 
     def with_startup(

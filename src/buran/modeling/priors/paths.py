@@ -20,7 +20,7 @@ from buran.modeling.pmnf.model import Model
 from buran.modeling.pmnf.repetitions import over_repetitions
 from buran.modeling.priors.communication import POLLS, operation_of
 from buran.modeling.priors.effort import OPEN, Effort, Steadiness, bytes_of, effort_of, power_law, with_sums
-from buran.modeling.priors.prior import KnownMpi, Prior, communication_prior, computation_prior
+from buran.modeling.priors.prior import Column, KnownMpi, Prior, communication_prior, computation_prior
 from buran.modeling.priors.resilient import Resilient
 from buran.modeling.priors.steps import Repeats, repeats, that_repeat
 from buran.modeling.priors.waiting import Waiting
@@ -102,6 +102,13 @@ class PathModel:
     def left_to_times(self, why: str) -> PathModel:
         """Return it without a prior."""
         return replace(self, prior=None, source=Source.TIMES, notes=(*self.notes, f"{why}: {TIMES_ALONE}"))
+
+    def with_price(self, work: Column, note: str) -> PathModel:
+        """Return it with a price of its counted work that is expected, in place of those that times determine."""
+        assert self.prior is not None
+        constant, *columns = self.prior.columns
+        kept = [column for column in columns if column.cost is not None]
+        return replace(self, prior=replace(self.prior, columns=(constant, work, *kept)), notes=(*self.notes, note))
 
 
 def has_effort(table: Experiment) -> bool:
